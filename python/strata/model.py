@@ -1,0 +1,419 @@
+"""The words of Strata as plain frozen data. No behaviour beyond looking things up, no imports of ours but errors.
+
+Units are in names (`_s` seconds, `_bytes` bytes); a missing value is None, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, Protocol
+
+Value = bool | int | float | str
+
+
+class Kind(StrEnum):
+    """What a layer gives to the layer above it."""
+
+    BLOCK = "block"  # a block device
+    DIRECTORY = "directory"  # a directory on a mounted file system
+    IMAGE = "image"  # a disk image file
+    GUEST = "guest"  # a running virtual machine
+    ENGINE = "engine"  # a container engine
+    GRANT = "grant"  # what the operator gave: a loop file of ours or a claimed device; only `disk` sits on it
+
+
+# ---------------------------------------------------------------- what can be written
+
+
+class ParamType(StrEnum):
+    FLAG = "flag"  # bare name, or name=on|off; a bool
+    CHOICE = "choice"  # one of `choices`
+    SIZE = "size"  # bytes, int
+    TIME = "time"  # seconds, float
+    PERCENT = "percent"  # fraction, float
+    INT = "int"
+    FLOAT = "float"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One argument of a layer or workload."""
+
+    name: str
+    type: ParamType
+    about: str
+    default: Value | None = None  # None: not passed on, the tool's own default holds
+    choices: tuple[str, ...] = ()  # CHOICE only
+    positional: bool = False  # may be written without its name: md(raid10), fill(80%)
+    minimum: float | None = None
+    maximum: float | None = None
+    required: bool = False
+    # what it is an argument of, for the reference ("mkfs", "mount", ""), and for drivers that pass a group on
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerInfo:
+    """What the expression language, the planner and the reference need to know of a layer."""
+
+    name: str
+    about: str  # one sentence
+    params: tuple[Param, ...]
+    accepts: frozenset[Kind]  # kinds it sits on; empty: a source, at the start of a chain
+    provides: Kind | None  # None: passes through what is below (a condition)
+    many: bool = False  # True: joins all inputs into one; False: applied to each input
+    tools: tuple[str, ...] = ()  # programs it calls, looked up in PATH
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A named figure, declared once. `unit` is UCUM-like text: "IOPS", "MiB/s", "ms", "s", "%", "bytes"."""
+
+    name: str
+    unit: str
+    better: Literal["higher", "lower", "neither"]
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadInfo:
+    name: str  # "fio/randrw-75-25"; a family that takes a path ends in a colon: "fio:", "command:"
+    about: str
+    params: tuple[Param, ...]
+    metrics: tuple[Metric, ...]
+    primary: str  # name of the metric that decides
+    accepts: frozenset[Kind]
+    variants: tuple[str, ...] = ()  # "study": run to its end as published
+    tools: tuple[str, ...] = ()
+
+
+Catalogue = Mapping[str, LayerInfo]
+WorkloadCatalogue = Mapping[str, WorkloadInfo]
+
+
+# ---------------------------------------------------------------- what was written, resolved
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A layer or workload with its arguments resolved. Two calls are equal when their canonical texts are."""
+
+    name: str
+    text: str  # canonical: arguments in the driver's order, defaults left out, units normalised
+    # every param, defaults in; for a path family also "content", the text of the file
+    values: Mapping[str, Value | None] = field(compare=False, hash=False, repr=False)
+    variant: str | None = None  # workloads: what follows "@"
+    path: str | None = None  # workloads of a path family: what follows ":"
+
+    def __getitem__(self, param: str) -> Value | None:
+        return self.values[param]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A layer on its inputs. A disk is a node whose call is named "disk" and whose values hold its "role"."""
+
+    call: Call
+    inputs: tuple[Node, ...] = ()
+
+    def walk(self) -> Iterator[Node]:
+        """Every node, inputs before what sits on them, left to right: the order of building.
+
+        Equal nodes are different things (four disks): the walk yields one per place in the tree.
+        """
+        for below in self.inputs:
+            yield from below.walk()
+        yield self
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    text: str  # canonical; the identity of the stack everywhere
+    top: Node = field(compare=False, hash=False, repr=False)
+    # the level of every factor of the matrix this stack came from, for models of factor effects
+    factors: Mapping[str, str] = field(compare=False, hash=False, repr=False, default_factory=dict)
+
+    def disks(self) -> dict[str, int]:
+        """How many disks of each role it takes."""
+        count: dict[str, int] = {}
+        for node in self.top.walk():
+            if node.call.name == "disk":
+                role = str(node.call["role"])
+                count[role] = count.get(role, 0) + 1
+        return count
+
+
+# ---------------------------------------------------------------- the plan of a visit
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program to start on a host. Never a shell line: where a shell is needed, argv names it."""
+
+    argv: tuple[str, ...]
+    timeout_s: float = 600.0
+    stdin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change to a host. `undo` must succeed even if `do` never ran or stopped half way."""
+
+    do: Command
+    undo: Command | None
+    why: str  # "make the ext4 file system"; ends up in the journal, progress and the report
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one layer of one visit may put things. Both are unique on the machine while the visit lives."""
+
+    name: str  # [a-z0-9-]{1,24}: for arrays, volume groups, pools, guests
+    dir: str  # absolute; exists, empty, removed with the visit
+    uuid: str  # deterministic; a file system or table made with it can be told from anybody else's
+
+
+@dataclass(frozen=True, slots=True)
+class Provides:
+    kind: Kind
+    path: str  # absolute: device node (may be a symlink), directory, image file, socket
+    size_bytes: int | None = None
+    ours: bool = True  # False: an operator's device or directory, where nothing may be left behind or overwritten
+    mount: str | None = None  # DIRECTORY: the mount point it lies on, when we mounted it
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a command left behind."""
+
+    argv: tuple[str, ...]
+    exit_code: int
+    stdout: str
+    stderr: str
+    duration_s: float  # by the host's monotonic clock
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk that the operator gave, or a loop file that we make."""
+
+    role: str
+    size_bytes: int
+    device: str | None = None  # stable by-id path of a claimed device; None: a sparse file of ours
+    throttle: Mapping[str, int] = field(default_factory=dict)
+
+
+# ---------------------------------------------------------------- what a machine is
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Read once per run. Pure functions decide from it what can run."""
+
+    hostname: str
+    kernel: tuple[int, int, int]
+    kernel_text: str
+    os: str
+    cpu_model: str
+    cpus: int
+    memory_bytes: int
+    root: bool
+    filesystems: frozenset[str]  # what the kernel can mount now or by a module it has
+    tools: Mapping[str, str]  # program -> version text, for every program found
+    schedulers: frozenset[str]  # offered for the disks given (loop devices when none were)
+    free_bytes: int  # where sparse files would lie
+    machine_id: str = ""
+
+
+# ---------------------------------------------------------------- drivers
+
+
+class LayerDriver(Protocol):
+    """One file per layer. Everything here is pure: drivers plan and read, `run` executes."""
+
+    info: LayerInfo
+
+    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
+        """Every reason at once, as sentences with the next thing to do; [] = can run. Never raises."""
+
+    def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
+        """What the layer above will find. Known before anything is built: paths are chosen, not discovered."""
+
+    def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
+        """The steps that build it. Tear-down is their undos, newest first."""
+
+    def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        """Read-only commands whose output says what is there."""
+
+    def differences(
+        self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
+    ) -> list[str]:
+        """What was asked for but is not so, from the outputs of `plan_inspect`; [] = as asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a trial runs. `path` is a fresh directory, or a block device whose content may be overwritten."""
+
+    kind: Kind
+    path: str
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOutput:
+    """What a workload left behind, for its `read`."""
+
+    exit_code: int
+    wall_s: float  # of the measured command, by the host's monotonic clock
+    stdout: str
+    stderr: str
+    files: Mapping[str, str]  # name in `collect` -> content; absent when the file was not written
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    metrics: Mapping[str, float]  # names that the workload declared, or that are in `extra`
+    series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)  # metric -> (s, value) at 1 s
+    bytes_read: int | None = None  # by the application
+    bytes_written: int | None = None
+    extra: tuple[Metric, ...] = ()  # figures a user's script named itself
+    notes: tuple[str, ...] = ()  # shown beside the trial
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlan:
+    """A trial as data: nothing in it depends on talking to the machine while it runs."""
+
+    prepare: tuple[Command, ...]  # off the clock; caches are dropped after it
+    measure: Command  # on the clock
+    collect: Mapping[str, str]  # name -> path of a file to bring back
+    put: Mapping[str, str] = field(default_factory=dict)  # path on the host -> content, before `prepare`
+    expect_s: float | None = None  # how long `measure` should take, when that is known
+    buffered: bool = False  # goes through the page cache: marked as cached unless the data set is large enough
+
+
+class Workload(Protocol):
+    info: WorkloadInfo
+
+    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
+        """As for layers."""
+
+    def checks(self, spec: Call) -> list[Command]:
+        """Commands that touch nothing and must succeed before a campaign starts (a job file that fio accepts)."""
+
+    def data_bytes(self, spec: Call) -> int:
+        """How much room it needs in the target; 0 if little."""
+
+    def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        """`scratch` is an empty directory outside the target for job files and logs."""
+
+    def read(self, spec: Call, output: TrialOutput) -> Measured:
+        """Raises WorkloadFailed with the reason when there is no figure to trust."""
+
+
+# ---------------------------------------------------------------- results
+
+
+class VisitState(StrEnum):
+    PLANNED = "planned"
+    RUNNING = "running"
+    DONE = "done"  # ended and removed, whatever the verdicts
+
+
+class Outcome(StrEnum):
+    OK = "ok"
+    FAILED = "failed"  # no figure
+    INVALID = "invalid"  # a figure that an instrument check rejects; kept, never ranked
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    visit: int
+    stack: str
+    round: int  # 0-based; every stack is visited once in a round
+    order: int  # position in the whole run, 0-based
+    workload: str  # canonical text of the workload's call
+    outcome: Outcome
+    reason: str | None  # why it failed or is invalid
+    started_at: float  # Unix time by the host, seconds
+    wall_s: float | None
+    metrics: Mapping[str, float]
+    series: Mapping[str, tuple[tuple[float, float], ...]]  # 1 s series of workload and machine figures
+    flags: tuple[str, ...]  # "unsteady", "cached", "memory" ... each explained in the report
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    visit: int
+    stack: str
+    layer: str  # canonical text of the layer's call
+    why: str
+    create_s: float | None
+    remove_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadView:
+    text: str
+    name: str
+    primary: Metric
+    metrics: Mapping[str, Metric]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    stack: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedVisit:
+    visit: int
+    stack: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    at: float  # Unix time, seconds
+    kind: str  # "decision", "quarantine", "warning", "interrupted", "resumed", "budget" ...
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How the campaign decides."""
+
+    rounds: int = 5
+    within: float = 0.03  # stacks closer than this fraction are as good as each other
+    confidence: float = 0.95
+    budget_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything stored about one run, frozen: what analysis and reports get, and all they get."""
+
+    campaign: str
+    about: str
+    seed: int
+    rule: Rule
+    stacks: tuple[str, ...]  # canonical, in the order of the campaign; skipped ones too
+    workloads: tuple[WorkloadView, ...]
+    trials: tuple[TrialResult, ...]  # of visits that are done
+    steps: tuple[StepTime, ...]
+    skipped: tuple[Skipped, ...]
+    failed: tuple[FailedVisit, ...]
+    events: tuple[Event, ...]
+    visits_planned: int
+    visits_done: int
+    facts: Facts | None
+    versions: Mapping[str, str]  # strata, engine, and every tool used
+    commands: Mapping[str, tuple[str, ...]]  # stack -> the commands of its first visit, as typed
+    disks: tuple[Disk, ...]
+    machine_metrics: Mapping[str, Metric] = field(default_factory=dict)  # recorded beside every trial
