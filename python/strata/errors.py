@@ -53,9 +53,7 @@ class BadInput(StrataError):
     exit_code = 2
 
     def __init__(self, problems: Sequence[Problem] | str) -> None:
-        self.problems: tuple[Problem, ...] = (
-            (Problem(problems),) if isinstance(problems, str) else tuple(problems)
-        )
+        self.problems: tuple[Problem, ...] = (Problem(problems),) if isinstance(problems, str) else tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
@@ -82,18 +80,14 @@ class VisitFailed(StrataError):
 
 
 class CommandFailed(VisitFailed):
-    def __init__(
-        self, argv: Sequence[str], exit_code: int | None, stdout: str, stderr: str, detail: str = ""
-    ) -> None:
+    def __init__(self, argv: Sequence[str], exit_code: int | None, stdout: str, stderr: str, detail: str = "") -> None:
         self.argv = tuple(argv)
         self.status = exit_code
         self.stdout = stdout
         self.stderr = stderr
         said = (stderr.strip() or stdout.strip()).splitlines()
         last = f": {said[-1].strip()}" if said else ""
-        how = detail or (
-            "could not be started" if exit_code is None else f"ended with exit code {exit_code}"
-        )
+        how = detail or ("could not be started" if exit_code is None else f"ended with exit code {exit_code}")
         super().__init__(f"`{' '.join(self.argv)}` {how}{last}")
 
 

@@ -203,7 +203,6 @@ class Disk:
     role: str
     size_bytes: int
     device: str | None = None  # stable by-id path of a claimed device; None: a sparse file of ours
-    throttle: Mapping[str, int] = field(default_factory=dict)
 
 
 # ---------------------------------------------------------------- what a machine is
@@ -236,6 +235,9 @@ class LayerDriver(Protocol):
 
     info: LayerInfo
 
+    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
+        """What is wrong with this number of inputs (a RAID level wants more devices); [] = nothing."""
+
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         """Every reason at once, as sentences with the next thing to do; [] = can run. Never raises."""
 
@@ -248,9 +250,7 @@ class LayerDriver(Protocol):
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         """Read-only commands whose output says what is there."""
 
-    def differences(
-        self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
-    ) -> list[str]:
+    def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         """What was asked for but is not so, from the outputs of `plan_inspect`; [] = as asked."""
 
 
@@ -298,6 +298,9 @@ class TrialPlan:
 
 class Workload(Protocol):
     info: WorkloadInfo
+
+    def primary_of(self, spec: Call) -> Metric:
+        """The metric that decides: `info.primary`, but for `@study`, which its run time decides."""
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         """As for layers."""

@@ -1,0 +1,24 @@
+"""One module per command: parse, call, print. No logic, and no heavy import before a command needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """The `strata` command. Every error on purpose becomes its message and its exit code."""
+    from strata.cli.app import app
+    from strata.errors import StrataError
+
+    try:
+        app(standalone_mode=True)
+    except StrataError as error:
+        print(f"strata: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # `strata verdict | head`: nobody reads on, which is no error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

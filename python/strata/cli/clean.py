@@ -1,0 +1,32 @@
+"""strata clean"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from strata.hosts.local import LocalHost
+from strata.run import clean as cleaning
+from strata.run import lock
+from strata.run.signals import Interrupts
+from strata.store import reader
+from strata.store.writer import Store
+
+
+def clean(directory: Path, as_json: bool) -> None:
+    reader.status(directory)  # refuses a directory that is not a run before anything is made in it
+    interrupts = Interrupts()
+    with lock.locked(directory), interrupts.listening():
+        store = Store.resume(directory)
+        try:
+            uuid = store.identity().uuid
+            with interrupts.held():
+                done = cleaning.clean(store, LocalHost(uuid), uuid, lambda progress: None)
+        finally:
+            store.close()
+    if as_json:
+        print(json.dumps({"version": 1, "undone": done.undone, "processes": list(done.processes)}, indent=2))
+    elif done.undone or done.processes:
+        print(f"Undid {done.undone} steps and ended {len(done.processes)} processes; nothing of this run is left.")
+    else:
+        print("Nothing of this run is left on this machine.")

@@ -1,0 +1,71 @@
+"""strata plan"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from strata import layers
+from strata.cli import written
+from strata.hosts.local import LocalHost
+from strata.run import plan as planning
+from strata.run import session
+from strata.units import format_size, human_size, human_time
+
+
+def plan(
+    what: list[str],
+    loads: list[str],
+    sizes: list[str],
+    device: list[str],
+    wipe: list[str],
+    commands: bool,
+    as_json: bool,
+) -> None:
+    campaign = written.campaign(what, loads, sizes)
+    host = LocalHost("plan")
+    made, _ = session.look(host, campaign, session.devices(device, wipe), Path("runs"))
+    rounds = campaign.rule.rounds
+    visits = rounds * len(made.runnable)
+    drivers = layers.drivers()
+    typed = {s.text: planning.commands(made, s, drivers, "DIR/work") for s in made.runnable} if commands else {}
+    if as_json:
+        plain = {
+            "version": 1,
+            "campaign": campaign.name,
+            "stacks": [stack.text for stack in made.stacks],
+            "runnable": [stack.text for stack in made.runnable],
+            "skipped": [{"stack": stack, "reasons": list(why)} for stack, why in made.skipped.items()],
+            "workloads": [
+                {"workload": call.text, "primary": metric.name, "unit": metric.unit, "better": metric.better}
+                for call, _, metric in made.workloads
+            ],
+            "disks": [{"role": d.role, "size_bytes": d.size_bytes, "device": d.device} for d in made.disks],
+            "rounds": rounds,
+            "visits": visits,
+            "seconds": visits * made.seconds_per_visit,
+            "growth_bytes": made.growth_bytes,
+        }
+        print(json.dumps(plain | ({"commands": typed} if commands else {}), indent=2))
+        return
+    lines = [f"{campaign.name}: {len(made.runnable)} of {len(made.stacks)} stacks can run here"]
+    for stack in made.stacks:
+        reasons = made.skipped.get(stack.text)
+        lines.append(f"  {'skip ' if reasons else '     '}{stack.text}")
+        lines += [f"         {reason}" for reason in reasons or ()]
+    lines.append("workloads, and what decides")
+    lines += [
+        f"       {call.text}: {metric.name}, {metric.unit}, {metric.better} is better"
+        for call, _, metric in made.workloads
+    ]
+    lines.append("disks")
+    lines += [f"       {d.role}: {d.device or 'a sparse file of ' + format_size(d.size_bytes)}" for d in made.disks]
+    if made.growth_bytes:
+        lines.append(f"       the files can grow to {human_size(made.growth_bytes)}, one visit at a time")
+    lines.append(
+        f"{rounds} rounds, {visits} visits, about {human_time(visits * made.seconds_per_visit)} "
+        f"({human_time(made.seconds_per_visit)} a visit)"
+    )
+    for name, listing in typed.items():
+        lines += ["", f"# ---- {name}", *listing]
+    print("\n".join(lines))

@@ -1,0 +1,36 @@
+"""strata status"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from strata.errors import Refused
+from strata.run import lock
+from strata.store import reader
+
+
+def status(directory: Path, as_json: bool) -> None:
+    now = reader.status(directory)
+    running = _running(directory)
+    if as_json:
+        print(json.dumps({"version": 1, "running": running, **asdict(now)}, indent=2))
+        return
+    print(
+        f"{now.name}: {now.visits_done} of {now.visits_planned} visits done, {'running now' if running else 'not running'}"
+    )
+    if now.quarantined:
+        print(f"In quarantine, run `strata clean {directory}`:\n{now.quarantined}")
+    elif now.left_behind and not running:
+        print(f"A killed run left {now.left_behind} things behind; `strata clean {directory}` removes them.")
+    if not running and now.visits_done < now.visits_planned:
+        print("The same `strata run` goes on from here.")
+
+
+def _running(directory: Path) -> bool:
+    try:
+        with lock.locked(directory):
+            return False
+    except Refused:
+        return True

@@ -1,0 +1,185 @@
+"""Progress for a person: a picture that stays in place on a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from strata.run.progress import (
+    Decided,
+    Listener,
+    Noted,
+    Progress,
+    RunStarted,
+    StepStarted,
+    TrialEnded,
+    VisitEnded,
+    VisitStarted,
+)
+from strata.units import human_time
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+# The ranking costs a read of the store; more often than this nobody can read it.
+_RANKING_EVERY_S = 2.0
+_RANKING_ROWS = 12
+
+
+@contextmanager
+def listener(directory: Path, stream: TextIO) -> Iterator[Listener]:
+    if not stream.isatty():
+        yield plain(stream)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    picture = _Picture(directory)
+    with Live(
+        console=Console(file=stream), get_renderable=picture.render, refresh_per_second=4, transient=True
+    ) as live:
+
+        def show(progress: Progress) -> None:
+            picture.take(progress)
+            text = _permanent(progress)
+            if text:
+                live.console.print(text, highlight=False, markup=False)
+
+        yield show
+
+
+def plain(stream: TextIO) -> Listener:
+    """One line for everything worth a line."""
+
+    def show(progress: Progress) -> None:
+        text = _line(progress)
+        if text:
+            print(text, file=stream, flush=True)
+
+    return show
+
+
+def _line(progress: Progress) -> str | None:
+    match progress:
+        case RunStarted():
+            return (
+                f"{progress.stacks} stacks, {progress.skipped} skipped; "
+                f"{progress.visits_done} of {progress.visits_planned} visits done"
+            )
+        case VisitStarted():
+            return f"[{progress.number}/{progress.planned}] {progress.stack}"
+        case TrialEnded():
+            return f"    {progress.workload}: {_outcome(progress)}"
+        case VisitEnded():
+            left = "" if not progress.seconds_left else f", about {human_time(progress.seconds_left)} left"
+            failed = f"    visit failed: {progress.failure}\n" if progress.failure else ""
+            return f"{failed}    took {human_time(progress.took_s)}{left}"
+        case Decided() | Noted():
+            return progress.text
+        case StepStarted():
+            return None
+
+
+def _permanent(progress: Progress) -> str | None:
+    """What scrolls by above the picture: what a person would miss if it were gone."""
+    match progress:
+        case VisitEnded() if progress.failure:
+            return f"visit failed: {progress.stack}: {progress.failure}"
+        case TrialEnded() if progress.reason:
+            return f"trial failed: {progress.stack}, {progress.workload}: {progress.reason}"
+        case Noted():
+            return progress.text
+        case _:
+            return None
+
+
+def _outcome(trial: TrialEnded) -> str:
+    if trial.primary is None:
+        return f"failed: {trial.reason}"
+    name, value, unit = trial.primary
+    flags = f" ({', '.join(trial.flags)})" if trial.flags else ""
+    return f"{name} {value:.4g} {unit}{flags}"
+
+
+class _Picture:
+    """The state of the display."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.visit = "looking at the machine"
+        self.step = ""
+        self.step_began = time.monotonic()
+        self.done = 0
+        self.planned = 0
+        self.seconds_left: float | None = None
+        self.left_since = time.monotonic()
+        self.last: list[str] = []
+        self.decision = ""
+        self._ranking: list[str] = []
+        self._ranked_at = 0.0
+
+    def take(self, progress: Progress) -> None:
+        match progress:
+            case RunStarted():
+                self.done, self.planned = progress.visits_done, progress.visits_planned
+            case VisitStarted():
+                self.visit = (
+                    f"visit {progress.number} of {progress.planned}, round {progress.round + 1}: {progress.stack}"
+                )
+                self.last = []
+            case StepStarted():
+                self.step, self.step_began = progress.what, time.monotonic()
+            case TrialEnded():
+                self.last.append(f"{progress.workload}: {_outcome(progress)}")
+            case VisitEnded():
+                self.done, self.planned = progress.done, progress.planned
+                self.seconds_left, self.left_since = progress.seconds_left, time.monotonic()
+                self._rank()
+            case Decided():
+                self.decision = progress.text
+            case Noted():
+                pass
+
+    def render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        now = time.monotonic()
+        left = ""
+        if self.seconds_left is not None:
+            left = f"about {human_time(max(self.seconds_left - (now - self.left_since), 0))} left"
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            ProgressBar(total=max(self.planned, 1), completed=self.done, width=40),
+            Text(f"{self.done}/{self.planned} visits  {left}"),
+        )
+        parts: list[RenderableType] = [
+            bar,
+            Text(self.visit, style="bold"),
+            Text(f"  {self.step}  {human_time(now - self.step_began)}"),
+            *(Text(f"  {line}", style="dim") for line in self.last),
+        ]
+        if self._ranking:
+            parts += [Text(""), Text("so far", style="bold"), *(Text(f"  {line}") for line in self._ranking)]
+        return Group(*parts)
+
+    def _rank(self) -> None:
+        if time.monotonic() - self._ranked_at < _RANKING_EVERY_S:
+            return
+        from strata.analysis import rank
+        from strata.store import reader
+
+        ranking = rank.rank(reader.view(self.directory))
+        rows = []
+        for row in ranking.rows[:_RANKING_ROWS]:
+            ratio = "" if row.ratio is None else f"{row.ratio.point:6.2f}x "
+            rows.append(f"{'=' if row.tied else ' '} {ratio} {row.visits:3d} visits  {row.stack}")
+        if len(ranking.rows) > _RANKING_ROWS:
+            rows.append(f"  and {len(ranking.rows) - _RANKING_ROWS} more")
+        self._ranking = rows
+        self._ranked_at = time.monotonic()

@@ -1,0 +1,1 @@
+"""The only room that starts a process or opens a connection."""

@@ -1,0 +1,89 @@
+"""One shell script that says what a machine is, and the pure reading of its output. The same for every transport."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from strata.model import Command, Facts
+
+# Programs that do not answer to --version. Everything else is asked with it.
+_VERSION_ARGUMENT = {
+    "mkfs.ext4": "-V",
+    "mkfs.xfs": "-V",
+    "mkfs.f2fs": "-V",
+    "dumpe2fs": "-V",
+    "chattr": "-V",
+    "mkfs.fat": "--help",
+    "python3": "-V",
+    "udevadm": "--version",
+    "sh": "",
+}
+
+_SCRIPT = r"""
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+dir=$1; shift
+while [ ! -d "$dir" ] && [ "$dir" != / ]; do dir=$(dirname -- "$dir"); done
+echo '@hostname'; uname -n
+echo '@kernel'; uname -r
+echo '@os'; (. /etc/os-release && echo "$PRETTY_NAME") 2>/dev/null
+echo '@cpu_model'; sed -n 's/^model name[^:]*: //p;s/^Model[^:]*: //p' /proc/cpuinfo | head -n 1
+echo '@cpus'; nproc
+echo '@memory_kb'; sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo
+echo '@uid'; id -u
+echo '@machine_id'; cat /etc/machine-id 2>/dev/null
+echo '@free'; df --output=avail -B1 -- "$dir" | tail -n 1
+echo '@filesystems'; sed 's/.*\t//' /proc/filesystems
+ls "/lib/modules/$(uname -r)/kernel/fs" 2>/dev/null
+echo '@schedulers'; cat /sys/block/*/queue/scheduler 2>/dev/null
+for pair; do
+  tool=${pair%%=*}; how=${pair#*=}
+  path=$(command -v -- "$tool") || continue
+  echo "@tool $tool"
+  case $tool:$how in
+    *:) echo present ;;
+    *) "$path" $how </dev/null 2>&1 | head -n 1 ;;
+  esac
+done
+"""
+
+
+def command(tools: Iterable[str], work_dir: str) -> Command:
+    pairs = (f"{tool}={_VERSION_ARGUMENT.get(tool, '--version')}" for tool in sorted(set(tools)))
+    return Command(("sh", "-c", _SCRIPT, "sh", work_dir, *pairs), timeout_s=30.0)
+
+
+def parse(text: str) -> Facts:
+    """Facts from the script's output. What the machine did not say is empty or 0 only where that is its meaning."""
+    sections: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("@"):
+            current = sections.setdefault(line[1:], [])
+        else:
+            current.append(line)
+
+    def first(name: str) -> str:
+        return next((line.strip() for line in sections.get(name, []) if line.strip()), "")
+
+    numbers = [int(n) for n in re.findall(r"\d+", first("kernel"))[:3]]
+    schedulers = " ".join(sections.get("schedulers", [])).replace("[", " ").replace("]", " ").split()
+    return Facts(
+        hostname=first("hostname"),
+        kernel=(*numbers, 0, 0, 0)[:3],  # type: ignore[arg-type]
+        kernel_text=first("kernel"),
+        os=first("os"),
+        cpu_model=first("cpu_model"),
+        cpus=int(first("cpus") or 1),
+        memory_bytes=int(first("memory_kb") or 0) * 1024,
+        root=first("uid") == "0",
+        filesystems=frozenset(line.strip() for line in sections.get("filesystems", []) if line.strip()),
+        tools={
+            name.removeprefix("tool "): (" ".join(lines).strip() or "present")
+            for name, lines in sections.items()
+            if name.startswith("tool ")
+        },
+        schedulers=frozenset(schedulers),
+        free_bytes=int(first("free") or 0),
+        machine_id=first("machine_id"),
+    )

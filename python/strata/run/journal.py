@@ -1,0 +1,71 @@
+"""Steps that leave a trace before they start, and the undoing of whatever a trace says may be there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from strata.errors import CommandFailed, UndoFailed, VisitFailed
+from strata.hosts.base import Host
+from strata.model import Step
+from strata.store.writer import Store, Undo
+
+# Programs that were just ended may hold a mount or device for a moment longer.
+_UNDO_TRIES = 4
+_UNDO_PAUSE_S = 0.25
+
+
+def carry_out(store: Store, host: Host, attempt: int, layer: str, step: Step) -> None:
+    """Journal the step, then do it. Raises VisitFailed when it fails; its undo stays journaled either way."""
+    entry = store.journal(attempt, layer, step.why, step.do, step.undo, host.now())
+    try:
+        done = host.run(step.do)
+    except VisitFailed as error:
+        store.settle(entry, "failed", None, host.now(), str(error))
+        raise
+    store.settle(entry, "done", done.duration_s, host.now())
+
+
+def undo(
+    store: Store,
+    host: Host,
+    attempt: int | None = None,
+    *,
+    cause: str | None = None,
+    progress: Callable[[Undo], None] = lambda entry: None,
+) -> int:
+    """Undo everything journaled, newest first: of one attempt, or of the whole run. Returns how much it was.
+
+    Where an undo fails, the older ones of the same attempt are left alone, for they carry what is still there.
+    Raises UndoFailed with every failure; a later call tries again.
+    """
+    failures: list[str] = []
+    stuck: set[int | None] = set()
+    count = 0
+    for entry in store.to_undo(attempt):
+        if entry.attempt in stuck:
+            continue
+        progress(entry)
+        try:
+            duration_s = _try(host, entry)
+        except VisitFailed as error:
+            store.settle(entry.journal, "undo_failed", None, host.now(), str(error))
+            stuck.add(entry.attempt)
+            failures.append(f"{entry.why}: {error}")
+        else:
+            store.settle(entry.journal, "undone", duration_s, host.now())
+            count += 1
+    if failures:
+        raise UndoFailed(failures, cause)
+    return count
+
+
+def _try(host: Host, entry: Undo) -> float:
+    for tries_left in reversed(range(_UNDO_TRIES)):
+        try:
+            return host.run(entry.undo).duration_s
+        except CommandFailed:
+            if not tries_left:
+                raise
+            time.sleep(_UNDO_PAUSE_S)
+    raise AssertionError("unreachable")

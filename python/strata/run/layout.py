@@ -1,0 +1,95 @@
+"""Where everything of a visit will lie, decided before anything is built. Pure."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from strata.model import Command, Disk, Kind, LayerDriver, Node, Place, Provides, Stack, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A layer with all that its driver needs to be asked anything."""
+
+    node: Node
+    driver: LayerDriver
+    place: Place
+    below: tuple[Provides, ...]
+    provides: Provides
+
+    def steps(self) -> list[Step]:
+        return self.driver.plan_create(self.node.call, self.below, self.place)
+
+    def inspection(self) -> list[Command]:
+        return self.driver.plan_inspect(self.node.call, self.below, self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A stack laid out for one attempt: its layers in the order of building, and its directories."""
+
+    layers: tuple[Placed, ...]
+    directory: str  # holds everything below; the visit makes and removes it
+    scratch: str  # for job files and logs, never on the stack
+
+    @property
+    def top(self) -> Provides:
+        return self.layers[-1].provides
+
+    def block_devices(self) -> list[tuple[str, str]]:
+        """(layer name, device path) of every layer that is a block device, bottom to top."""
+        return [
+            (placed.node.call.name, placed.provides.path)
+            for placed in self.layers
+            # a condition gives on what is below it: count each device once, under the layer that made it
+            if placed.provides.kind is Kind.BLOCK and placed.provides not in placed.below
+        ]
+
+
+def lay_out(
+    stack: Stack,
+    drivers: Mapping[str, LayerDriver],
+    disks: Sequence[Disk],
+    *,
+    directory: str,
+    run_uuid: str,
+    attempt: int,
+) -> Layout:
+    """`disks` holds at least as many of each role as the stack takes; `directory` is absolute."""
+    free: dict[str, list[Disk]] = {}
+    for disk in disks:
+        free.setdefault(disk.role, []).append(disk)
+    placed: list[Placed] = []
+
+    def build(node: Node) -> Provides:
+        below = tuple(build(lower) for lower in node.inputs)
+        number = len(placed)
+        place = Place(
+            name=f"strata-{run_uuid[:6]}-{attempt}-{number}",
+            dir=f"{directory}/{number}",
+            uuid=str(uuid.uuid5(uuid.UUID(run_uuid), f"{attempt}/{number}")),
+        )
+        if node.call.name == "disk":
+            disk = free[str(node.call["role"])].pop(0)
+            grant = disk.device or f"{directory}/{number}.img"
+            below = (Provides(Kind.GRANT, grant, disk.size_bytes, ours=disk.device is None),)
+        driver = drivers[node.call.name]
+        provides = driver.provides(node.call, below, place)
+        placed.append(Placed(node, driver, place, below, provides))
+        return provides
+
+    build(stack.top)
+    return Layout(tuple(placed), directory, f"{directory}/scratch")
+
+
+def directory_step(layout: Layout) -> Step:
+    """The first step of a visit and, undone, its last: every directory that it uses."""
+    directories = [layout.scratch, *(placed.place.dir for placed in layout.layers)]
+    # One file system only: should a mount still stand, what lies on it is not touched and the removal fails.
+    return Step(
+        do=Command(("mkdir", "--parents", "--", *directories)),
+        undo=Command(("rm", "--recursive", "--force", "--one-file-system", "--", layout.directory)),
+        why="make the directories of the visit",
+    )

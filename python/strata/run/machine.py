@@ -1,0 +1,179 @@
+"""What the machine did during a trial, from the engine's samples. Pure.
+
+The engine's format is documented with `strata-engine sample --help`: JSON lines, counters cumulative since boot.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strata.errors import WorkloadFailed
+from strata.model import Measured, Metric
+
+HOST_METRICS = (
+    Metric("host.cpu_busy_pct", "%", "lower", "processor time in use, all processors, of the whole machine"),
+    Metric("host.cpu_user_s", "s", "lower", "processor time in user mode, of the whole machine"),
+    Metric("host.cpu_system_s", "s", "lower", "processor time in the kernel, interrupts included"),
+    Metric("host.cpu_iowait_pct", "%", "lower", "idle processor time with I/O outstanding"),
+    Metric("host.cpu_per_io_us", "us", "lower", "busy processor time per I/O that reached the disks"),
+    Metric("host.cpu_per_gib_s", "s/GiB", "lower", "busy processor time per GiB the application moved"),
+    Metric("host.dirty_max_bytes", "bytes", "neither", "most data waiting in memory to be written"),
+    Metric("psi.cpu_some_pct", "%", "lower", "share of the time in which something waited for a processor"),
+    Metric("psi.io_some_pct", "%", "lower", "share of the time in which something waited for I/O"),
+    Metric("psi.io_full_pct", "%", "lower", "share of the time in which everything waited for I/O"),
+    Metric("psi.memory_some_pct", "%", "lower", "share of the time in which something waited for memory"),
+    Metric("disk.write_amplification", "ratio", "lower", "bytes written to the disks per byte the application wrote"),
+    Metric("disk.read_ratio", "ratio", "neither", "bytes read from the disks per byte the application read"),
+)
+
+_DEVICE_METRICS = (
+    ("reads", "count", "lower", "read requests"),
+    ("writes", "count", "lower", "write requests"),
+    ("read_bytes", "bytes", "lower", "bytes read"),
+    ("write_bytes", "bytes", "lower", "bytes written"),
+    ("flushes", "count", "lower", "flush requests"),
+    ("busy_pct", "%", "neither", "share of the time with a request in flight"),
+    ("in_flight_mean", "count", "neither", "requests in flight, mean of the samples"),
+)
+
+# Below this an application's traffic is too small to say where it was served from.
+_TELLING_BYTES = 1 << 20
+# A "disk" figure with less than this share of device traffic is a memory figure.
+_MEMORY_SHARE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    header: Mapping[str, Any]
+    rows: tuple[Mapping[str, Any], ...]
+    end: Mapping[str, Any]
+
+
+def device_metrics(layer: str) -> tuple[Metric, ...]:
+    """What is recorded of the block devices of one kind of layer, added up over its devices."""
+    return tuple(
+        Metric(f"{layer}.{name}", unit, better, f"{about}, devices of the layer {layer}")  # type: ignore[arg-type]
+        for name, unit, better, about in _DEVICE_METRICS
+    )
+
+
+def parse(text: str | None) -> Samples:
+    """Raises WorkloadFailed when the engine did not come to its end."""
+    lines = [json.loads(line) for line in (text or "").splitlines() if line.endswith("}")]
+    if len(lines) < 2 or not lines[-1].get("end"):
+        raise WorkloadFailed("strata-engine was stopped before the trial ended; look for an out-of-memory kill.")
+    return Samples(lines[0], tuple(line for line in lines[1:-1]), lines[-1])
+
+
+def figures(samples: Samples, devices: Iterable[tuple[str, str]], measured: Measured) -> dict[str, float]:
+    """The declared machine metrics that the samples give. `devices`: (layer, name given to the engine)."""
+    if len(samples.rows) < 2:
+        return {}
+    first, last = samples.rows[0], samples.rows[-1]
+    span_s = last["t_s"] - first["t_s"]
+    found: dict[str, float] = {}
+    busy_s = _cpu(found, first, last)
+    _pressure(found, first, last, span_s)
+    dirty = [row["memory"]["dirty_bytes"] for row in samples.rows if (row.get("memory") or {}).get("dirty_bytes")]
+    if dirty:
+        found["host.dirty_max_bytes"] = max(dirty)
+    layers: dict[str, list[str]] = {}
+    for layer, device in devices:
+        layers.setdefault(layer, []).append(device)
+    for layer, names in layers.items():
+        _devices(found, layer, names, samples.rows, span_s)
+    operations = found.get("disk.reads", 0) + found.get("disk.writes", 0)
+    moved = (measured.bytes_read or 0) + (measured.bytes_written or 0)
+    if busy_s is not None and operations:
+        found["host.cpu_per_io_us"] = busy_s * 1e6 / operations
+    if busy_s is not None and moved >= _TELLING_BYTES:
+        found["host.cpu_per_gib_s"] = busy_s / (moved / 2**30)
+    if (measured.bytes_written or 0) >= _TELLING_BYTES and "disk.write_bytes" in found:
+        found["disk.write_amplification"] = found["disk.write_bytes"] / (measured.bytes_written or 1)
+    if (measured.bytes_read or 0) >= _TELLING_BYTES and "disk.read_bytes" in found:
+        found["disk.read_ratio"] = found["disk.read_bytes"] / (measured.bytes_read or 1)
+    return found
+
+
+def from_memory(found: Mapping[str, float]) -> bool:
+    """Whether almost nothing of the application's traffic reached the disks."""
+    ratios = [found[name] for name in ("disk.write_amplification", "disk.read_ratio") if name in found]
+    return any(ratio < _MEMORY_SHARE for ratio in ratios)
+
+
+def series(samples: Samples) -> dict[str, list[tuple[float, float]]]:
+    """Every counter as sampled, by a dotted name: "device.disk0.reads", "cpu_s.user", "memory.dirty_bytes"."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in samples.rows:
+        groups: dict[str, Mapping[str, Any] | None] = {
+            "cpu_s": row.get("cpu_s"),
+            "memory": row.get("memory"),
+            "psi": row.get("psi"),
+            **{f"device.{name}": device for name, device in (row.get("devices") or {}).items()},
+        }
+        for group, values in groups.items():
+            for name, value in (values or {}).items():
+                if value is not None:
+                    found.setdefault(f"{group}.{name}", []).append((row["t_s"], value))
+    return found
+
+
+def _cpu(found: dict[str, float], first: Mapping[str, Any], last: Mapping[str, Any]) -> float | None:
+    """Adds the processor figures; returns the busy time in s, None when the machine does not tell."""
+    before, after = first.get("cpu_s"), last.get("cpu_s")
+    if not before or not after:
+        return None
+    spent = {
+        mode: after[mode] - before[mode] for mode in after if after[mode] is not None and before.get(mode) is not None
+    }
+    total = sum(spent.values())
+    if total <= 0:
+        return None
+    user = spent.get("user", 0.0) + spent.get("nice", 0.0)
+    system = spent.get("system", 0.0) + spent.get("irq", 0.0) + spent.get("softirq", 0.0)
+    found["host.cpu_user_s"] = user
+    found["host.cpu_system_s"] = system
+    found["host.cpu_busy_pct"] = 100 * (user + system) / total
+    if "iowait" in spent:
+        found["host.cpu_iowait_pct"] = 100 * spent["iowait"] / total
+    return float(user + system)
+
+
+def _pressure(found: dict[str, float], first: Mapping[str, Any], last: Mapping[str, Any], span_s: float) -> None:
+    before, after = first.get("psi"), last.get("psi")
+    if not before or not after or span_s <= 0:
+        return
+    for name in ("cpu_some", "io_some", "io_full", "memory_some"):
+        start, stop = before.get(f"{name}_us"), after.get(f"{name}_us")
+        if start is not None and stop is not None:
+            found[f"psi.{name}_pct"] = (stop - start) / 1e4 / span_s
+
+
+def _devices(
+    found: dict[str, float], layer: str, names: list[str], rows: tuple[Mapping[str, Any], ...], span_s: float
+) -> None:
+    def sampled(row: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+        return (row.get("devices") or {}).get(name)
+
+    firsts, lasts = [sampled(rows[0], n) for n in names], [sampled(rows[-1], n) for n in names]
+    for counter in ("reads", "writes", "read_bytes", "write_bytes", "flushes", "busy_ms"):
+        before = [device[counter] for device in firsts if device and device.get(counter) is not None]
+        after = [device[counter] for device in lasts if device and device.get(counter) is not None]
+        if len(before) < len(names) or len(after) < len(names):
+            continue  # one device that does not tell: the sum is not known
+        spent = sum(after) - sum(before)
+        if counter != "busy_ms":
+            found[f"{layer}.{counter}"] = spent
+        elif span_s > 0:
+            found[f"{layer}.busy_pct"] = spent / 10 / span_s / len(names)
+    in_flight = [
+        device["in_flight"]
+        for row in rows
+        for device in (sampled(row, name) for name in names)
+        if device and device.get("in_flight") is not None
+    ]
+    if in_flight:
+        found[f"{layer}.in_flight_mean"] = sum(in_flight) / len(in_flight)

@@ -1,0 +1,236 @@
+"""What a campaign would do on a machine: which stacks can run and why not, how long, how much room. Pure but for facts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from strata.errors import BadInput, Problem
+from strata.model import Call, Disk, Facts, Kind, LayerDriver, Metric, Stack, Target, Workload
+from strata.run import layout, machine
+from strata.units import human_size
+
+# Making and removing a file system, laying out a data set and dropping caches, for a first estimate of the time.
+# As soon as visits have ended, their own mean is used.
+_OVERHEAD_PER_VISIT_S = 2.0
+_OVERHEAD_PER_TRIAL_S = 2.0
+_UNKNOWN_TRIAL_S = 30.0
+
+# The file system that carries sparse files must not run full under us: metadata and other users need room too.
+_KEEP_FREE_SHARE = 0.02
+
+# A sparse file that stands for a disk, unless the campaign says otherwise.
+DISK_BYTES = 4 << 30
+
+# Programs that Strata itself calls around every visit.
+TOOLS = ("sh", "mkdir", "rm", "sync", "blockdev", "losetup", "lsblk", "wipefs", "findmnt", "readlink")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What can run, with all that the run loop needs."""
+
+    stacks: tuple[Stack, ...]  # all of the campaign
+    runnable: tuple[Stack, ...]
+    skipped: Mapping[str, tuple[str, ...]]  # stack -> every reason
+    workloads: tuple[tuple[Call, Workload, Metric], ...]  # with the metric that decides
+    disks: tuple[Disk, ...]
+    memory_bytes: int
+    machine_metrics: tuple[Metric, ...]
+    seconds_per_visit: float
+    growth_bytes: int  # what the sparse files of one visit can grow to
+
+
+def make(
+    stacks: Sequence[Stack],
+    workloads: Sequence[tuple[Call, Workload]],
+    drivers: Mapping[str, LayerDriver],
+    facts: Facts,
+    disks: Sequence[Disk],
+    memory_bytes: int | None,
+) -> Plan:
+    """Raises BadInput when a workload cannot run at all, or the machine has no room for the files."""
+    problems = [
+        Problem(reason, where=call.text)
+        for call, workload in workloads
+        for reason in workload.reasons_not_to_run(call, facts)
+    ]
+    skipped: dict[str, tuple[str, ...]] = {}
+    layer_reasons: dict[str, list[str]] = {}
+    capacity: dict[str, int] = {}
+    growth_bytes = 0
+    sizes = _Sizes(disks)
+    for stack in stacks:
+        reasons = _stack_reasons(stack, drivers, facts, layer_reasons)
+        reasons += sizes.shortage(stack)
+        reasons += _target_reasons(stack, workloads, drivers)
+        capacity[stack.text] = sizes.total(stack)
+        reasons += _room_reasons(capacity[stack.text], workloads)
+        if reasons:
+            skipped[stack.text] = tuple(dict.fromkeys(reasons))
+        else:
+            growth_bytes = max(growth_bytes, sizes.growth(stack))
+    if growth_bytes > facts.free_bytes * (1 - _KEEP_FREE_SHARE):
+        problems.append(
+            Problem(
+                f"the disk files of one visit can grow to {human_size(growth_bytes)}, and only "
+                f"{human_size(facts.free_bytes)} are free there; make them smaller (disks: size) or give --out a larger place."
+            )
+        )
+    if problems:
+        raise BadInput(problems)
+    runnable = tuple(stack for stack in stacks if stack.text not in skipped)
+    return Plan(
+        stacks=tuple(stacks),
+        runnable=runnable,
+        skipped=skipped,
+        workloads=tuple((call, workload, workload.primary_of(call)) for call, workload in workloads),
+        disks=tuple(disks),
+        memory_bytes=memory_bytes or facts.memory_bytes,
+        machine_metrics=_machine_metrics(stacks, drivers),
+        seconds_per_visit=_OVERHEAD_PER_VISIT_S + sum(_trial_s(call, workload) for call, workload in workloads),
+        growth_bytes=growth_bytes,
+    )
+
+
+def disks_for(stacks: Iterable[Stack], size_of_role: Mapping[str, int], claimed: Sequence[Disk]) -> tuple[Disk, ...]:
+    """As many disks of each role as the hungriest stack takes: claimed ones where given, else files of ours.
+
+    A role is either claimed or made of files: mixing real and file disks in one array would measure neither.
+    """
+    need: dict[str, int] = {}
+    for stack in stacks:
+        for role, count in stack.disks().items():
+            need[role] = max(need.get(role, 0), count)
+    given = {disk.role for disk in claimed}
+    unused = given - need.keys()
+    if unused:
+        raise BadInput(
+            f"no stack takes a disk of the role {', '.join(sorted(unused))}; the roles are {', '.join(sorted(need))}."
+        )
+    files = [
+        Disk(role, size_of_role.get(role, DISK_BYTES))
+        for role, count in need.items()
+        if role not in given
+        for _ in range(count)
+    ]
+    return (*claimed, *files)
+
+
+def tools(drivers: Iterable[LayerDriver], workloads: Iterable[Workload]) -> set[str]:
+    """Every program that the facts must tell the version of."""
+    names = set(TOOLS)
+    for driver in drivers:
+        names.update(driver.info.tools)
+    for workload in workloads:
+        names.update(workload.info.tools)
+    return names
+
+
+def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_dir: str) -> list[str]:
+    """Every command of a stack's visit as it would be typed, in order: build, read back, measure, remove."""
+    laid_out = layout.lay_out(stack, drivers, plan.disks, directory=f"{work_dir}/1", run_uuid="0" * 32, attempt=1)
+    steps = [layout.directory_step(laid_out)]
+    lines = ["# build"]
+    for placed in laid_out.layers:
+        steps += placed.steps()
+    lines += [shlex.join(step.do.argv) for step in steps]
+    lines += ["# read back"]
+    lines += [shlex.join(command.argv) for placed in laid_out.layers for command in placed.inspection()]
+    for number, (call, workload, _) in enumerate(plan.workloads):
+        top = laid_out.top
+        path = f"{top.path}/strata-trial" if top.kind is Kind.DIRECTORY else top.path
+        trial = workload.plan(call, Target(top.kind, path, top.size_bytes), f"{laid_out.scratch}/{number}", 0)
+        lines.append(f"# measure {call.text}")
+        lines += [f"# write {name}:\n{content}" for name, content in trial.put.items()]
+        lines += [shlex.join(command.argv) for command in (*trial.prepare, trial.measure)]
+    lines.append("# remove")
+    lines += [shlex.join(step.undo.argv) for step in reversed(steps) if step.undo]
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    disks: Sequence[Disk]
+
+    def _of(self, role: str) -> list[Disk]:
+        return [disk for disk in self.disks if disk.role == role]
+
+    def shortage(self, stack: Stack) -> list[str]:
+        return [
+            f"it takes {count} disks of the role {role} and {len(self._of(role))} are given; give more with --device {role}=..."
+            for role, count in stack.disks().items()
+            if count > len(self._of(role))
+        ]
+
+    def total(self, stack: Stack) -> int:
+        return sum(disk.size_bytes for role, count in stack.disks().items() for disk in self._of(role)[:count])
+
+    def growth(self, stack: Stack) -> int:
+        return sum(
+            disk.size_bytes
+            for role, count in stack.disks().items()
+            for disk in self._of(role)[:count]
+            if disk.device is None
+        )
+
+
+def _stack_reasons(
+    stack: Stack, drivers: Mapping[str, LayerDriver], facts: Facts, known: dict[str, list[str]]
+) -> list[str]:
+    """Of every layer; `known` keeps the answers of calls that were asked before, for campaigns of thousands."""
+    reasons: list[str] = []
+    for node in stack.top.walk():
+        driver = drivers[node.call.name]
+        key = f"{node.call.name}\0{node.call.text}"
+        if key not in known:
+            known[key] = driver.reasons_not_to_run(node.call, facts)
+        reasons += known[key]
+        reasons += driver.arity_reasons(node.call, len(node.inputs))
+    return reasons
+
+
+def _kind(stack: Stack, drivers: Mapping[str, LayerDriver]) -> Kind:
+    node = stack.top
+    while (kind := drivers[node.call.name].info.provides) is None:
+        node = node.inputs[0]
+    return kind
+
+
+def _target_reasons(
+    stack: Stack, workloads: Sequence[tuple[Call, Workload]], drivers: Mapping[str, LayerDriver]
+) -> list[str]:
+    kind = _kind(stack, drivers)
+    return [
+        f"{call.text} runs on a {' or a '.join(sorted(workload.info.accepts))}, and this stack ends in a {kind}."
+        for call, workload in workloads
+        if kind not in workload.info.accepts
+    ]
+
+
+def _room_reasons(capacity: int, workloads: Sequence[tuple[Call, Workload]]) -> list[str]:
+    if not capacity:  # the operator's own directory
+        return []
+    return [
+        f"{call.text} lays out {human_size(workload.data_bytes(call))} and the disks hold {human_size(capacity)}; "
+        "make the disks larger (disks: size) or the data set smaller (size=)."
+        for call, workload in workloads
+        if workload.data_bytes(call) >= capacity
+    ]
+
+
+def _trial_s(call: Call, workload: Workload) -> float:
+    nowhere = Target(Kind.DIRECTORY, "/nowhere", None)
+    expected = workload.plan(call, nowhere, "/nowhere", 0).expect_s
+    return _OVERHEAD_PER_TRIAL_S + (_UNKNOWN_TRIAL_S if expected is None else expected)
+
+
+def _machine_metrics(stacks: Iterable[Stack], drivers: Mapping[str, LayerDriver]) -> tuple[Metric, ...]:
+    blocks = {
+        node.call.name
+        for stack in stacks
+        for node in stack.top.walk()
+        if drivers[node.call.name].info.provides is Kind.BLOCK
+    }
+    return (*machine.HOST_METRICS, *(metric for layer in sorted(blocks) for metric in machine.device_metrics(layer)))

@@ -1,0 +1,126 @@
+"""From what the user wrote to an order that can be carried out: the machine looked at, the plan made, the devices named."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from strata import layers, workloads
+from strata.campaign import Campaign
+from strata.errors import BadInput, Problem, Refused, VisitFailed
+from strata.hosts.base import Host
+from strata.model import Command, Disk, Facts
+from strata.run import claims
+from strata.run import plan as planning
+from strata.run.campaign import Order
+from strata.run.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What `--device` and `--wipe` said."""
+
+    claimed: tuple[Disk, ...] = ()
+    wipe: frozenset[str] = frozenset()
+
+
+def devices(given: Sequence[str], wipe: Sequence[str]) -> Devices:
+    """From `ROLE=STABLE-ID` texts. Raises BadInput."""
+    problems = []
+    claimed = []
+    for text in given:
+        role, separator, stable_id = text.partition("=")
+        if not role or not separator or not stable_id:
+            problems.append(
+                Problem(f"--device takes ROLE=STABLE-ID, as in hdd=/dev/disk/by-id/...; '{text}' is not that.")
+            )
+        claimed.append(Disk(role, 0, stable_id))
+    for stable_id in wipe:
+        if stable_id not in {disk.device for disk in claimed}:
+            problems.append(
+                Problem(f"--wipe {stable_id} names a device that no --device gives; give both, or neither.")
+            )
+    if problems:
+        raise BadInput(problems)
+    return Devices(tuple(claimed), frozenset(wipe))
+
+
+def look(host: Host, campaign: Campaign, given: Devices, directory: Path) -> tuple[Plan, Facts]:
+    """The plan of `campaign` on this machine. Touches nothing. Raises BadInput, Refused."""
+    drivers = layers.drivers()
+    used = [drivers[name] for name in _layer_names(campaign)]
+    loads = [(call, workloads.find(call)) for call in campaign.workloads]
+    facts = host.facts(planning.tools(used, [workload for _, workload in loads]), str(directory.absolute()))
+    claimed = tuple(
+        replace(disk, size_bytes=usable.size_bytes)
+        for disk, usable in zip(given.claimed, claims.claim(host, given.claimed, given.wipe), strict=True)
+    )
+    sizes = {role: spec.size_bytes for role, spec in campaign.disks.items()}
+    disks = planning.disks_for(campaign.stacks, sizes, claimed)
+    plan = planning.make(campaign.stacks, loads, drivers, facts, disks, campaign.memory_bytes)
+    problems = []
+    for call, workload in loads:
+        for command in workload.checks(call):
+            problem = _refusal(host, command)
+            if problem:
+                problems.append(Problem(problem, where=call.text))
+    if problems:
+        raise BadInput(problems)
+    return plan, facts
+
+
+def order(host: Host, campaign: Campaign, given: Devices, directory: Path) -> Order:
+    """Everything that `execute` wants. Raises as `look`, and Refused where this user may not do it."""
+    _places(campaign)
+    plan, facts = look(host, campaign, given, directory)
+    versions = {
+        "strata": importlib.metadata.version("stratabench"),
+        "strata-engine": host.run(Command((host.engine, "--version"))).stdout.strip(),
+        **facts.tools,
+    }
+    return Order(campaign, plan, campaign.rule, facts, versions, given.wipe)
+
+
+def _places(campaign: Campaign) -> None:
+    """The user's own directories must be there before anything starts."""
+    missing = {
+        str(node.call["path"])
+        for stack in campaign.stacks
+        for node in stack.top.walk()
+        if node.call.name == "existing" and not Path(str(node.call["path"])).is_dir()
+    }
+    if missing:
+        raise Refused(
+            [
+                f"existing({path}): there is no such directory; make it, or name the one in use."
+                for path in sorted(missing)
+            ]
+        )
+
+
+def _layer_names(campaign: Campaign) -> set[str]:
+    return {node.call.name for stack in campaign.stacks for node in stack.top.walk()}
+
+
+def _refusal(host: Host, command: Command) -> str | None:
+    try:
+        host.run(command)
+    except VisitFailed as error:
+        return str(error)
+    return None
+
+
+def as_role_sizes(texts: Sequence[str]) -> Mapping[str, int]:
+    """From `ROLE=SIZE` texts. Raises BadInput."""
+    from strata.units import parse_size
+
+    sizes = {}
+    for text in texts:
+        role, _, size = text.partition("=")
+        try:
+            sizes[role] = parse_size(size)
+        except ValueError as error:
+            raise BadInput(f"--size takes ROLE=SIZE, as in hdd=20G: {error}.") from error
+    return sizes

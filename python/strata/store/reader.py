@@ -1,0 +1,235 @@
+"""Everything stored about one run as a frozen View; also while the run goes on."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strata.errors import StoreError
+from strata.model import (
+    Disk,
+    Event,
+    Facts,
+    FailedVisit,
+    Metric,
+    Outcome,
+    Rule,
+    Skipped,
+    StepTime,
+    TrialResult,
+    View,
+    WorkloadView,
+)
+from strata.store import database, samples
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where a run stands, cheap to ask for."""
+
+    name: str
+    uuid: str
+    visits_planned: int
+    visits_done: int
+    visits_cut_off: int  # begun, not ended: being measured now, or killed
+    left_behind: int  # journaled things not undone yet
+    quarantined: str | None
+
+
+def status(directory: Path) -> Status:
+    sql = database.open_reader(directory)
+    name, uuid = _one(sql, "SELECT name, uuid FROM run")
+    done = _one(sql, "SELECT count(DISTINCT attempt.visit) FROM ending JOIN attempt ON attempt.id = attempt")[0]
+    cut_off = _one(sql, "SELECT count(*) FROM attempt WHERE id NOT IN (SELECT attempt FROM ending)")[0]
+    left = _one(
+        sql,
+        "SELECT count(*) FROM journal WHERE undo_argv IS NOT NULL "
+        "AND id NOT IN (SELECT journal FROM journal_state WHERE state = 'undone')",
+    )[0]
+    last = sql.execute(
+        "SELECT kind, text FROM event WHERE kind IN ('quarantine', 'cleaned') ORDER BY id DESC LIMIT 1"
+    ).fetchone()
+    return Status(
+        name,
+        uuid,
+        _visits_planned(sql),
+        done,
+        cut_off,
+        left,
+        last[1] if last and last[0] == "quarantine" else None,
+    )
+
+
+def view(directory: Path, *, series: bool = False) -> View:
+    """Raises StoreError when there is no run, or one whose plan was never stored.
+
+    `series`: also read the 1 s series of the workloads' metrics from the sample files.
+    """
+    sql = database.open_reader(directory)
+    # one read transaction: a picture of one moment, though a run may be writing
+    sql.execute("BEGIN")
+    row = sql.execute("SELECT name, about, seed, strata FROM run").fetchone()
+    rules = sql.execute("SELECT rounds, within, confidence, budget_s FROM rule ORDER BY id DESC LIMIT 1").fetchone()
+    if row is None or rules is None:
+        raise StoreError(f"{directory} holds a run that never began; start it again with `strata run`.")
+    name, about, seed, version = row
+    stacks = {id_: text for id_, text in sql.execute("SELECT id, text FROM stack ORDER BY id")}
+    workloads = _workloads(sql)
+    facts_id, facts, versions = _facts(sql)
+    visits = {
+        attempt: (visit, stacks[stack], round_)
+        for attempt, visit, stack, round_ in sql.execute(
+            "SELECT attempt.id, visit.id, visit.stack, visit.round FROM attempt "
+            "JOIN visit ON visit.id = attempt.visit JOIN ending ON ending.attempt = attempt.id ORDER BY attempt.id"
+        )
+    }
+    result = View(
+        campaign=name,
+        about=about,
+        seed=seed,
+        rule=Rule(*rules),
+        stacks=tuple(stacks.values()),
+        workloads=tuple(workloads.values()),
+        trials=_trials(sql, directory, visits, workloads, series),
+        steps=_steps(sql, visits),
+        skipped=_skipped(sql, facts_id, stacks),
+        failed=tuple(
+            FailedVisit(visits[attempt][0], visits[attempt][1], failure)
+            for attempt, failure in sql.execute(
+                "SELECT attempt, failure FROM ending WHERE failure IS NOT NULL ORDER BY attempt"
+            )
+        ),
+        events=tuple(Event(*event) for event in sql.execute("SELECT at, kind, text FROM event ORDER BY id")),
+        visits_planned=_visits_planned(sql),
+        visits_done=len(visits),
+        facts=facts,
+        versions={"strata": version, **versions},
+        commands=_commands(sql, visits),
+        disks=tuple(Disk(*disk) for disk in sql.execute("SELECT role, size_bytes, device FROM disk ORDER BY position")),
+        machine_metrics={
+            metric.name: metric
+            for metric in (
+                Metric(*m)
+                for m in sql.execute(
+                    "SELECT name, unit, better, about FROM metric WHERE workload IS NULL ORDER BY rowid"
+                )
+            )
+        },
+    )
+    sql.close()
+    return result
+
+
+def _one(sql: sqlite3.Connection, query: str) -> tuple[Any, ...]:
+    row = sql.execute(query).fetchone()
+    if row is None:
+        raise StoreError("this run never began; start it again with `strata run`.")
+    return tuple(row)
+
+
+def _visits_planned(sql: sqlite3.Connection) -> int:
+    """Visits the rule asks for: rounds x stacks that can run, or what is there already if that is more."""
+    asked = sql.execute(
+        "SELECT (SELECT rounds FROM rule ORDER BY id DESC LIMIT 1) * ((SELECT count(*) FROM stack) - "
+        "(SELECT count(DISTINCT stack) FROM skip WHERE facts = (SELECT max(id) FROM facts)))"
+    ).fetchone()[0]
+    there = sql.execute("SELECT count(*) FROM visit").fetchone()[0]
+    return int(max(asked or 0, there))
+
+
+def _workloads(sql: sqlite3.Connection) -> dict[int, WorkloadView]:
+    found = {}
+    for id_, text, name, primary in sql.execute("SELECT id, text, name, primary_metric FROM workload ORDER BY id"):
+        metrics = {
+            row[0]: Metric(*row)
+            for row in sql.execute(
+                "SELECT name, unit, better, about FROM metric WHERE workload = ? ORDER BY rowid", (id_,)
+            )
+        }
+        found[id_] = WorkloadView(text, name, metrics[primary], metrics)
+    return found
+
+
+def _facts(sql: sqlite3.Connection) -> tuple[int | None, Facts | None, dict[str, str]]:
+    row = sql.execute("SELECT id, facts, versions FROM facts ORDER BY id DESC LIMIT 1").fetchone()
+    if row is None:
+        return None, None, {}
+    plain = json.loads(row[1])
+    plain["kernel"] = tuple(plain["kernel"])
+    for name in ("filesystems", "schedulers"):
+        plain[name] = frozenset(plain[name])
+    return row[0], Facts(**plain), json.loads(row[2])
+
+
+def _skipped(sql: sqlite3.Connection, facts: int | None, stacks: dict[int, str]) -> tuple[Skipped, ...]:
+    reasons: dict[int, list[str]] = {}
+    for stack, reason in sql.execute("SELECT stack, reason FROM skip WHERE facts = ? ORDER BY rowid", (facts,)):
+        reasons.setdefault(stack, []).append(reason)
+    return tuple(Skipped(stacks[stack], tuple(why)) for stack, why in reasons.items())
+
+
+def _trials(
+    sql: sqlite3.Connection,
+    directory: Path,
+    visits: dict[int, tuple[int, str, int]],
+    workloads: dict[int, WorkloadView],
+    series: bool,
+) -> tuple[TrialResult, ...]:
+    figures: dict[int, dict[str, float]] = {}
+    for trial, metric, value in sql.execute("SELECT trial, metric, value FROM figure ORDER BY rowid"):
+        figures.setdefault(trial, {})[metric] = value
+    positions = {attempt: position for position, attempt in enumerate(visits)}
+    return tuple(
+        TrialResult(
+            visit=visits[attempt][0],
+            stack=visits[attempt][1],
+            round=visits[attempt][2],
+            order=positions[attempt],
+            workload=workloads[workload].text,
+            outcome=Outcome(outcome),
+            reason=reason,
+            started_at=at,
+            wall_s=wall_s,
+            metrics=figures.get(trial, {}),
+            series=samples.read(directory, trial, tuple(workloads[workload].metrics)) if series else {},
+            flags=tuple(json.loads(flags)),
+            notes=tuple(json.loads(notes)),
+        )
+        for trial, attempt, workload, outcome, reason, at, wall_s, flags, notes in sql.execute(
+            "SELECT id, attempt, workload, outcome, reason, at, wall_s, flags, notes FROM trial ORDER BY id"
+        )
+        if attempt in visits
+    )
+
+
+def _steps(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> tuple[StepTime, ...]:
+    return tuple(
+        StepTime(visits[attempt][0], visits[attempt][1], layer, why, create_s, remove_s)
+        for attempt, layer, why, create_s, remove_s in sql.execute(
+            "SELECT attempt, layer, why, "
+            "(SELECT duration_s FROM journal_state WHERE journal = journal.id AND state = 'done'), "
+            "(SELECT duration_s FROM journal_state WHERE journal = journal.id AND state = 'undone') "
+            "FROM journal WHERE attempt IS NOT NULL ORDER BY id"
+        )
+        if attempt in visits
+    )
+
+
+def _commands(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> dict[str, tuple[str, ...]]:
+    """The commands of each stack's first visit in the order they ran: building, measuring, removing."""
+    first: dict[str, int] = {}
+    for attempt, (_, stack, _) in visits.items():
+        first.setdefault(stack, attempt)
+    found = {}
+    for stack, attempt in first.items():
+        built = sql.execute(
+            "SELECT do_argv, undo_argv FROM journal WHERE attempt = ? ORDER BY id", (attempt,)
+        ).fetchall()
+        measured = sql.execute("SELECT argv FROM trial WHERE attempt = ? ORDER BY id", (attempt,)).fetchall()
+        rows = [do for do, _ in built] + [argv for (argv,) in measured] + [undo for _, undo in reversed(built) if undo]
+        found[stack] = tuple(shlex.join(json.loads(row)) for row in rows)
+    return found

@@ -1,0 +1,69 @@
+"""The tables. Rows are only ever added: triggers refuse the rest, so what was measured cannot be rewritten."""
+
+from __future__ import annotations
+
+VERSION = 1
+
+TABLES = {
+    "run": """
+        id INTEGER PRIMARY KEY CHECK (id = 1), uuid TEXT NOT NULL, name TEXT NOT NULL,
+        about TEXT NOT NULL, source TEXT NOT NULL, fingerprint TEXT NOT NULL, description TEXT NOT NULL,
+        seed INTEGER NOT NULL, strata TEXT NOT NULL, created_at REAL NOT NULL""",
+    # the newest row holds: a later run may ask for more rounds or another budget
+    "rule": """
+        id INTEGER PRIMARY KEY, at REAL NOT NULL, rounds INTEGER NOT NULL, within REAL NOT NULL,
+        confidence REAL NOT NULL, budget_s REAL""",
+    "disk": "role TEXT NOT NULL, size_bytes INTEGER NOT NULL, device TEXT, position INTEGER NOT NULL",
+    "stack": "id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, factors TEXT NOT NULL",
+    "workload": "id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, name TEXT NOT NULL, primary_metric TEXT NOT NULL",
+    # workload NULL: figures of the machine, recorded beside every trial
+    "metric": """
+        workload INTEGER REFERENCES workload, name TEXT NOT NULL, unit TEXT NOT NULL, better TEXT NOT NULL,
+        about TEXT NOT NULL, UNIQUE (workload, name)""",
+    "facts": "id INTEGER PRIMARY KEY, at REAL NOT NULL, facts TEXT NOT NULL, versions TEXT NOT NULL",
+    # what cannot run, per look at the machine (`facts`); the newest look holds
+    "skip": """
+        facts INTEGER NOT NULL REFERENCES facts, stack INTEGER NOT NULL REFERENCES stack, reason TEXT NOT NULL""",
+    "visit": """
+        id INTEGER PRIMARY KEY, stack INTEGER NOT NULL REFERENCES stack, round INTEGER NOT NULL, at REAL NOT NULL,
+        UNIQUE (stack, round)""",
+    # a visit that was cut off is tried again; only an attempt with an `ending` counts
+    "attempt": "id INTEGER PRIMARY KEY, visit INTEGER NOT NULL REFERENCES visit, at REAL NOT NULL",
+    "ending": "attempt INTEGER PRIMARY KEY REFERENCES attempt, at REAL NOT NULL, failure TEXT",
+    # attempt NULL: steps of the run itself
+    "journal": """
+        id INTEGER PRIMARY KEY, attempt INTEGER REFERENCES attempt, layer TEXT NOT NULL, why TEXT NOT NULL,
+        do_argv TEXT NOT NULL, undo_argv TEXT, at REAL NOT NULL""",
+    "journal_state": """
+        id INTEGER PRIMARY KEY, journal INTEGER NOT NULL REFERENCES journal,
+        state TEXT NOT NULL CHECK (state IN ('done', 'failed', 'undone', 'undo_failed')),
+        at REAL NOT NULL, duration_s REAL, detail TEXT""",
+    "evidence": """
+        attempt INTEGER NOT NULL REFERENCES attempt, layer TEXT NOT NULL, argv TEXT NOT NULL, exit_code INTEGER NOT NULL,
+        stdout TEXT NOT NULL, stderr TEXT NOT NULL""",
+    "trial": """
+        id INTEGER PRIMARY KEY, attempt INTEGER NOT NULL REFERENCES attempt, workload INTEGER NOT NULL REFERENCES workload,
+        outcome TEXT NOT NULL, reason TEXT, at REAL NOT NULL, wall_s REAL, flags TEXT NOT NULL, notes TEXT NOT NULL,
+        argv TEXT NOT NULL""",
+    "figure": "trial INTEGER NOT NULL REFERENCES trial, metric TEXT NOT NULL, value REAL NOT NULL, UNIQUE (trial, metric)",
+    "event": "id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL",
+}
+
+_INDEXES = """
+CREATE INDEX journal_by_attempt ON journal (attempt);
+CREATE INDEX journal_state_by_journal ON journal_state (journal);
+CREATE INDEX attempt_by_visit ON attempt (visit);
+CREATE INDEX trial_by_attempt ON trial (attempt);
+"""
+
+
+def script() -> str:
+    """The DDL of a new database."""
+    parts = [f"CREATE TABLE {name} ({columns});" for name, columns in TABLES.items()]
+    for name in TABLES:
+        for action in ("UPDATE", "DELETE"):
+            parts.append(
+                f"CREATE TRIGGER {name}_no_{action.lower()} BEFORE {action} ON {name} "
+                f"BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END;"
+            )
+    return "\n".join(parts) + _INDEXES + f"PRAGMA user_version = {VERSION};"
