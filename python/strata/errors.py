@@ -10,6 +10,7 @@
      |   |   +- CommandTimedOut
      |   +- NotAsAsked          the machine, read back, is not what the stack says
      |   +- WorkloadFailed      a workload ended without a figure that can be trusted
+     |   +- NoRoom              the disk that holds the run directory is full
      +- UndoFailed        (1)   something of ours could not be removed: the host is quarantined
      +- HostLost          (1)   the machine does not answer any more
      +- StoreError        (2)   the run directory is not one of ours, or is from a newer Strata
@@ -88,7 +89,14 @@ class CommandFailed(VisitFailed):
         said = (stderr.strip() or stdout.strip()).splitlines()
         last = f": {said[-1].strip()}" if said else ""
         how = detail or ("could not be started" if exit_code is None else f"ended with exit code {exit_code}")
-        super().__init__(f"`{' '.join(self.argv)}` {how}{last}")
+        super().__init__(f"`{_shown(self.argv)}` {how}{last}")
+
+
+def _shown(argv: tuple[str, ...]) -> str:
+    """A command in a sentence: of a shell script only what it was given; the journal holds the whole."""
+    if argv[:2] == ("sh", "-c") and len(argv) > 4:
+        return " ".join(("sh -c ...", *argv[4:]))
+    return " ".join(argv)
 
 
 class CommandTimedOut(CommandFailed):
@@ -103,6 +111,10 @@ class WorkloadFailed(VisitFailed):
     pass
 
 
+class NoRoom(VisitFailed):
+    """Ends the visit: its removal is what gives the room back."""
+
+
 class UndoFailed(StrataError):
     """`cause` is what made us undo (None when it was an ordinary tear-down), `failures` what then failed."""
 
@@ -112,6 +124,7 @@ class UndoFailed(StrataError):
         text = "could not remove what this visit built:\n" + "\n".join(f"  {f}" for f in self.failures)
         if cause:
             text += f"\nit was being removed because: {cause}"
+        text += "\nend whatever still uses it, then run `strata clean` on the directory of this run."
         super().__init__(text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,7 @@ def run(
     campaign = written.campaign(what, loads, sizes)
     campaign = replace(campaign, rule=_rule(campaign.rule, budget, rounds))
     given = session.devices(device, wipe)
-    directory = out or Path("runs") / campaign.name
+    directory = out or Path("runs") / _as_file_name(campaign.name)
     interrupts = Interrupts()
     with interrupts.listening():
         if database.exists(directory):
@@ -79,6 +80,10 @@ def _rule(rule: Rule, budget: str | None, rounds: int | None) -> Rule:
     except ValueError as error:
         raise BadInput(f"--budget: {error}.") from error
     return replace(rule, budget_s=budget_s, rounds=rounds or rule.rounds)
+
+
+def _as_file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.")[:80] or "run"
 
 
 def _confirm(order: running.Order, yes: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from strata.errors import CommandFailed, UndoFailed, VisitFailed
+from strata.errors import CommandFailed, NoRoom, UndoFailed, VisitFailed
 from strata.hosts.base import Host
 from strata.model import Step
 from strata.store.writer import Store, Undo
@@ -42,6 +42,7 @@ def undo(
     failures: list[str] = []
     stuck: set[int | None] = set()
     count = 0
+    unwritten: list[tuple[int, float]] = []
     for entry in store.to_undo(attempt):
         if entry.attempt in stuck:
             continue
@@ -51,10 +52,16 @@ def undo(
         except VisitFailed as error:
             store.settle(entry.journal, "undo_failed", None, host.now(), str(error))
             stuck.add(entry.attempt)
-            failures.append(f"{entry.why}: {error}")
+            failures.append(f"undoing '{entry.why}': {error}")
         else:
-            store.settle(entry.journal, "undone", duration_s, host.now())
             count += 1
+            try:
+                store.settle(entry.journal, "undone", duration_s, host.now())
+            except NoRoom:
+                # The undos still to come make room; and one that is not noted as undone can be undone again.
+                unwritten.append((entry.journal, duration_s))
+    for journal, duration_s in unwritten:
+        store.settle(journal, "undone", duration_s, host.now())
     if failures:
         raise UndoFailed(failures, cause)
     return count

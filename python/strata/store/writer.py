@@ -11,12 +11,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from strata.errors import StoreError
+from strata.errors import NoRoom, StoreError
 from strata.model import Call, Command, Completed, Disk, Facts, Metric, Outcome, Rule, Stack
 from strata.store import database, samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+# What SQLite says when a write does not fit: also an I/O error, when the file system finds out only then.
+_NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +86,18 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._sql.execute("BEGIN IMMEDIATE")
+        """Raises NoRoom when the disk is full; then nothing of it is stored."""
         try:
+            self._sql.execute("BEGIN IMMEDIATE")
             yield
-        except BaseException:
-            self._sql.execute("ROLLBACK")
+            self._sql.execute("COMMIT")
+        except BaseException as error:
+            # SQLite itself rolls back when the disk is full
+            if self._sql.in_transaction:
+                self._sql.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode in _NO_ROOM:
+                raise NoRoom(f"no room is left on the disk that holds {self.directory}; make room there.") from error
             raise
-        self._sql.execute("COMMIT")
 
     # ------------------------------------------------------------ the plan
 
@@ -269,7 +278,10 @@ class Store:
         workload_id = self._workload_ids[workload]
         (trial,) = self._sql.execute("SELECT coalesce(max(id), 0) + 1 FROM trial").fetchone()
         if series:
-            samples.write(self.directory, trial, series)
+            try:
+                samples.write(self.directory, trial, series)
+            except OSError as error:
+                raise NoRoom(f"cannot write the samples of a trial to {self.directory}: {error}.") from error
         with self._transaction():
             self._add_metrics(workload_id, extra)
             self._sql.execute(

@@ -1,0 +1,67 @@
+"""kill -9 of the process group at one point after another, over build, measure and tear-down."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from strata.model import Outcome
+from strata.store import reader
+
+from .conftest import Foreign
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(900)]
+
+STACK = "disk | scheduler(none) | partition | ext4"
+NOTHING = {"loops": [], "mounts": [], "files": [], "processes": []}
+
+
+def sweep(directory: Path, first: int, step: int, last: int, expression: str, *workloads: str) -> list[dict[str, Any]]:
+    script = Path(__file__).with_name("sweep.py")
+    argv = [sys.executable, str(script), str(directory), *map(str, (first, step, last)), expression, "--", *workloads]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    log = Path(f"{directory}.log")
+    assert done.returncode == 0, done.stderr + (log.read_text() if log.exists() else "")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def check(directory: Path, lines: list[dict[str, Any]], workloads: int) -> int:
+    """Returns how many points were killed at."""
+    killed = [line for line in lines if line["status"] == -9]
+    for line in lines:
+        assert line.get("left", NOTHING) == NOTHING, f"left behind after a kill {line['where']}: {line['left']}"
+    assert lines[-1]["status"] == 0, Path(f"{directory}.log").read_text()
+    assert "left" in lines[-1]
+    view = reader.view(directory)
+    assert view.visits_done == view.visits_planned == 1
+    assert not view.failed
+    # every visit once: no trial lost, none counted twice
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK] * workloads
+    assert len({trial.workload for trial in view.trials}) == workloads
+    return len(killed)
+
+
+def test_every_point_of_a_visit(tmp_path: Path, foreign: Foreign) -> None:
+    lines = sweep(tmp_path / "run", 1, 1, 500, STACK, "null", "dd/seqwrite-sync(size=8M)")
+    killed = check(tmp_path / "run", lines, workloads=2)
+    assert foreign.intact()
+    where = [line["where"] for line in lines]
+    # the points lie in all phases and on all sides of a command and of a durable change
+    for part in ("before mkdir", "during mkfs.ext4", "after mount", "before store.journal", "after store.settle"):
+        assert any(point.startswith(part) for point in where), f"no kill {part}; points: {sorted(set(where))}"
+    assert any("strata-trial" in point for point in where)  # measuring
+    assert any(point.startswith("during sh") for point in where)  # undoing
+    assert killed >= 200, f"only {killed} points"
+
+
+def test_while_a_workload_runs_and_with_other_layers(tmp_path: Path, foreign: Foreign) -> None:
+    lines = sweep(
+        tmp_path / "run", 20, 13, 400, "2*disk | scheduler(none) | btrfs(raid1)", "fio/randrw-75-25(runtime=1s, size=8M)"
+    )
+    killed = check(tmp_path / "run", lines, workloads=1)
+    assert foreign.intact()
+    assert killed >= 10
