@@ -7,10 +7,16 @@ Percentages are fractions (float): 80% is 0.8. Printing then parsing gives the s
 from __future__ import annotations
 
 import re
+from decimal import Decimal
+from fractions import Fraction
 
 _SIZE = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _TIME = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_NUMBER_UNIT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+# Limits keep every number exact: whole bytes of a disk, and seconds that a float can count.
+_LARGEST_BYTES = 2**63 - 1
+_LONGEST_S = 1e12
+_NUMBER = r"([0-9]{1,30}(?:\.[0-9]{1,400})?)"
+_NUMBER_UNIT = re.compile(_NUMBER + r"\s*([A-Za-z]*)")
 
 
 def parse_size(text: str) -> int:
@@ -19,10 +25,12 @@ def parse_size(text: str) -> int:
     unit = re.sub(r"(?<=[KMGTP])(IB|B)$", "", match[2].upper()) if match else ""
     if not match or unit not in _SIZE:
         raise ValueError(f"'{text}' is not a size; write it as 4K, 512M or 10G")
-    value = float(match[1]) * _SIZE[unit]
-    if value != int(value):
-        raise ValueError(f"'{text}' is not a whole number of bytes")
-    return int(value)
+    value = Fraction(match[1]) * _SIZE[unit]  # a float holds no more than 2**53 bytes exactly
+    if value.denominator != 1:
+        raise ValueError(f"'{text}' is not a whole number of bytes; write it in a smaller unit")
+    if value > _LARGEST_BYTES:
+        raise ValueError(f"'{text}' is larger than any disk; write a size below 8192P")
+    return value.numerator
 
 
 def format_size(size_bytes: int) -> str:
@@ -41,7 +49,10 @@ def parse_time(text: str) -> float:
     # 100 * 1e-3 is not 0.1: divide by whole numbers so that printing and parsing agree to the last bit.
     scale = _TIME[match[2]]
     number = float(match[1])
-    return number * scale if scale >= 1 else number / round(1 / scale)
+    seconds = number * scale if scale >= 1 else number / round(1 / scale)
+    if seconds > _LONGEST_S:
+        raise ValueError(f"'{text}' is longer than any run; write a time below 30000 years")
+    return seconds
 
 
 def format_time(seconds: float) -> str:
@@ -55,25 +66,37 @@ def format_time(seconds: float) -> str:
         count = round(seconds * factor)
         if count and count / factor == seconds:
             return f"{count}{unit}"
-    return f"{seconds!r}s"
+    return f"{_plain(Decimal(repr(seconds)))}s"
 
 
 def parse_percent(text: str) -> float:
     """A fraction in 0..1 from "80%" (or "0.8"). Raises ValueError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text.strip())
+    match = re.fullmatch(_NUMBER + "(%?)", text.strip())
     if not match:
         raise ValueError(f"'{text}' is not a percentage; write it as 80%")
-    return float(match[1]) / 100 if match[2] else float(match[1])
+    fraction = float(Fraction(match[1]) / 100 if match[2] else Fraction(match[1]))
+    if fraction > 1 and not match[2]:
+        raise ValueError(f"'{text}' has no unit; write it as {text.strip()}%")
+    if fraction > 1:
+        raise ValueError(f"'{text}' is more than 100 %; write a part of the whole as 80%")
+    return fraction
 
 
 def format_percent(fraction: float) -> str:
-    return f"{fraction * 100:.6g}%"
+    """The shortest exact text: 0.8 is "80%"."""
+    return f"{_plain(Decimal(repr(fraction)) * 100)}%"
+
+
+def _plain(number: Decimal) -> str:
+    """Its digits without an exponent and without zeros at the end."""
+    text = format(number, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def human_time(seconds: float) -> str:
     """For people, rounded: "45 s", "3 min 20 s", "2 h 5 min"."""
     whole = round(seconds)
-    if seconds < 10:
+    if round(seconds, 1) < 10:
         return f"{seconds:.1f} s"
     if whole < 60:
         return f"{whole} s"
@@ -86,7 +109,7 @@ def human_size(size_bytes: float) -> str:
     """For people, rounded, binary units: "4.0 KiB", "1.5 GiB"."""
     value, unit = float(size_bytes), "B"
     for bigger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
-        if value < 1024:
+        if round(value, 1) < 1024:
             break
         value, unit = value / 1024, bigger
     return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"

@@ -135,4 +135,4 @@ if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
     for kind in _KINDS:
-        (target / f"{kind}.md").write_text(page(kind))
+        (target / f"{kind}.md").write_text(page(kind), encoding="utf-8")

@@ -14,7 +14,7 @@ def report(directory: Path, as_json: bool, as_markdown: bool, out: Path | None) 
     if as_json or as_markdown:
         text = (jsonform if as_json else markdown).render(verdict.model_of(directory))
         if out:
-            out.write_text(text)
+            out.write_text(text, encoding="utf-8")
         else:
             sys.stdout.write(text)
         return

@@ -43,6 +43,6 @@ def write_report(directory: Path, to: Path | None = None) -> Path:
 
     path = to or directory / "report.html"
     partial = path.with_name(path.name + ".new")
-    partial.write_text(html.render(model_of(directory)))
+    partial.write_text(html.render(model_of(directory)), encoding="utf-8")
     partial.rename(path)
     return path

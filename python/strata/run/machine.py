@@ -62,10 +62,13 @@ def device_metrics(layer: str) -> tuple[Metric, ...]:
 
 def parse(text: str | None) -> Samples:
     """Raises WorkloadFailed when the engine did not come to its end."""
-    lines = [json.loads(line) for line in (text or "").splitlines() if line.endswith("}")]
-    if len(lines) < 2 or not lines[-1].get("end"):
+    try:
+        lines = [json.loads(line) for line in (text or "").splitlines()]
+    except ValueError:  # the last line was cut off
+        lines = []
+    if len(lines) < 2 or not isinstance(lines[-1], dict) or not lines[-1].get("end"):
         raise WorkloadFailed("strata-engine was stopped before the trial ended; look for an out-of-memory kill.")
-    return Samples(lines[0], tuple(line for line in lines[1:-1]), lines[-1])
+    return Samples(lines[0], tuple(lines[1:-1]), lines[-1])
 
 
 def figures(samples: Samples, devices: Iterable[tuple[str, str]], measured: Measured) -> dict[str, float]:

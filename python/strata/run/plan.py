@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from strata.campaign import DEFAULT_DISK_BYTES
 from strata.errors import BadInput, Problem
 from strata.model import Call, Disk, Facts, Kind, LayerDriver, Metric, Stack, Target, Workload
 from strata.run import layout, machine
@@ -15,13 +16,10 @@ from strata.units import human_size
 # As soon as visits have ended, their own mean is used.
 _OVERHEAD_PER_VISIT_S = 2.0
 _OVERHEAD_PER_TRIAL_S = 2.0
-_UNKNOWN_TRIAL_S = 30.0
+_UNKNOWN_TRIAL_S = 10.0
 
 # The file system that carries sparse files must not run full under us: metadata and other users need room too.
 _KEEP_FREE_SHARE = 0.02
-
-# A sparse file that stands for a disk, unless the campaign says otherwise.
-DISK_BYTES = 4 << 30
 
 # Programs that Strata itself calls around every visit.
 TOOLS = ("sh", "mkdir", "rm", "sync", "blockdev", "losetup", "lsblk", "wipefs", "findmnt", "readlink")
@@ -110,7 +108,7 @@ def disks_for(stacks: Iterable[Stack], size_of_role: Mapping[str, int], claimed:
             f"no stack takes a disk of the role {', '.join(sorted(unused))}; the roles are {', '.join(sorted(need))}."
         )
     files = [
-        Disk(role, size_of_role.get(role, DISK_BYTES))
+        Disk(role, size_of_role.get(role, DEFAULT_DISK_BYTES))
         for role, count in need.items()
         if role not in given
         for _ in range(count)

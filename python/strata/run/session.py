@@ -9,7 +9,7 @@ from pathlib import Path
 
 from strata import layers, workloads
 from strata.campaign import Campaign
-from strata.errors import BadInput, Problem, Refused, VisitFailed
+from strata.errors import BadInput, CommandFailed, Problem, Refused
 from strata.hosts.base import Host
 from strata.model import Command, Disk, Facts
 from strata.run import claims
@@ -107,8 +107,9 @@ def _layer_names(campaign: Campaign) -> set[str]:
 def _refusal(host: Host, command: Command) -> str | None:
     try:
         host.run(command)
-    except VisitFailed as error:
-        return str(error)
+    except CommandFailed as error:
+        said = " | ".join(line.strip() for line in error.stderr.splitlines() if line.strip())
+        return f"{said or error}; mend that first."
     return None
 
 

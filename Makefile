@@ -1,0 +1,76 @@
+# Strata. `make demo` is the shortest way to a verdict; `make setup` puts the command at .venv/bin/strata.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := setup
+.PHONY: setup setup-test demo test test-full lint lint-python lint-rust docs lock clean
+
+PYTHON ?= python3
+VENV := .venv/bin
+PIP_INSTALL := $(VENV)/pip install --quiet --disable-pip-version-check --require-hashes
+export PYTHON
+
+# A stamp lives inside .venv, so that removing .venv starts from nothing.
+setup: .venv/.package
+	@echo "set-up: done; the command is $(VENV)/strata"
+
+setup-test: .venv/.package .venv/.dev
+	@scripts/os-packages.sh test
+
+.PHONY: os-packages
+os-packages:
+	@scripts/os-packages.sh run
+	@scripts/make-venv.sh
+
+.venv/.run: requirements/run.txt requirements/build.txt | os-packages
+	@echo "set-up: installing the Python packages"
+	@$(PIP_INSTALL) -r requirements/run.txt -r requirements/build.txt
+	@touch $@
+
+.venv/.dev: requirements/dev.txt .venv/.run | os-packages
+	@echo "set-up: installing what the tests need"
+	@$(PIP_INSTALL) -r requirements/dev.txt
+	@touch $@
+
+.venv/.package: .venv/.run pyproject.toml Cargo.toml Cargo.lock $(shell find crates packaging -type f) | os-packages
+	@scripts/install-package.sh
+	@touch $@
+
+demo: setup
+	$(VENV)/strata run campaigns/demo.yaml --out runs/demo --yes
+
+test: setup-test lint
+	cargo test --locked --quiet --workspace
+	$(VENV)/pytest tests/unit tests/host tests/fault --cov
+
+# The slow tests as well, and the benchmarks against bare fio.
+test-full: setup-test lint
+	cargo test --locked --quiet --workspace
+	$(VENV)/pytest tests $(wildcard benchmarks) -m "" --cov
+
+lint: lint-rust lint-python
+
+lint-python: setup-test
+	$(VENV)/ruff check --quiet
+	$(VENV)/ruff format --check --quiet
+	$(VENV)/mypy python
+	$(VENV)/lint-imports
+
+lint-rust: setup-test
+	@scripts/lint-rust.sh
+
+# The reference pages, from the same declarations as `strata show`.
+docs: setup
+	$(VENV)/python -m strata.cli.reference docs/reference
+
+# Newest versions that fit, with their hashes, for every Python that is supported.
+UV_COMPILE := $(VENV)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest \
+	--generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+lock: setup-test
+	$(UV_COMPILE) pyproject.toml -o requirements/run.txt
+	$(UV_COMPILE) requirements/build.in -c requirements/run.txt -o requirements/build.txt
+	$(UV_COMPILE) requirements/dev.in -c requirements/run.txt -c requirements/build.txt -o requirements/dev.txt
+	cargo update
+
+clean:
+	rm -rf .venv target .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

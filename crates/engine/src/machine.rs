@@ -1,0 +1,135 @@
+//! Reads the machine: block devices by their number, CPU, memory and pressure.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use nix::sys::stat::{major, minor};
+use nix::unistd::{SysconfVar, sysconf};
+use serde::Serialize;
+
+use crate::procfs::{self, CpuTimes, DeviceCounters, Memory};
+
+/// A block device as the kernel knows it, whatever its node is called.
+#[derive(Debug, Clone, Serialize)]
+pub struct BlockDevice {
+    pub path: PathBuf,
+    pub major_minor: String,
+    pub kernel_name: Option<String>,
+    /// As in `st_rdev`.
+    #[serde(skip)]
+    pub number: u64,
+}
+
+impl BlockDevice {
+    /// Looks up the device behind `path`, through symbolic links.
+    ///
+    /// # Errors
+    /// A sentence, when there is nothing there or it is not a block device.
+    pub fn find(path: &Path) -> Result<Self, String> {
+        let shown = path.display();
+        let metadata = fs::metadata(path)
+            .map_err(|error| format!("{shown} cannot be looked up ({error}); give the path of a block device"))?;
+        if !metadata.file_type().is_block_device() {
+            return Err(format!("{shown} is not a block device; give one, such as /dev/loop0 or a link to it"));
+        }
+        let number = metadata.rdev();
+        let major_minor = format!("{}:{}", major(number), minor(number));
+        let kernel_name = fs::canonicalize(format!("/sys/dev/block/{major_minor}"))
+            .ok()
+            .and_then(|target| target.file_name().map(|name| name.to_string_lossy().into_owned()));
+        Ok(Self { path: path.to_owned(), major_minor, kernel_name, number })
+    }
+
+    /// A file of the device's folder in sysfs; `None` when the device is gone.
+    pub fn attribute(&self, name: &str) -> Option<String> {
+        fs::read_to_string(format!("/sys/dev/block/{}/{name}", self.major_minor)).ok()
+    }
+}
+
+/// Stall times since boot in microseconds.
+#[derive(Debug, Serialize)]
+pub struct Stalls {
+    cpu_some_us: Option<u64>,
+    io_some_us: Option<u64>,
+    io_full_us: Option<u64>,
+    memory_some_us: Option<u64>,
+    memory_full_us: Option<u64>,
+}
+
+/// What the machine had done up to one moment.
+#[derive(Debug, Serialize)]
+pub struct Snapshot<'a> {
+    devices: BTreeMap<&'a str, Option<DeviceCounters>>,
+    cpu_s: Option<CpuTimes>,
+    memory: Option<Memory>,
+    psi: Option<Stalls>,
+}
+
+/// The part of the machine that is watched.
+pub struct Machine {
+    devices: BTreeMap<String, BlockDevice>,
+    ticks_per_s: Option<f64>,
+}
+
+impl Machine {
+    /// Looks up every device.
+    ///
+    /// # Errors
+    /// A sentence, when one is not a block device or a name is given twice.
+    pub fn new(named: &[(String, PathBuf)]) -> Result<Self, String> {
+        let mut devices = BTreeMap::new();
+        for (name, path) in named {
+            if devices.insert(name.clone(), BlockDevice::find(path)?).is_some() {
+                return Err(format!("two devices are called '{name}'; give each its own name"));
+            }
+        }
+        let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok().flatten().map(|ticks| ticks as f64);
+        Ok(Self { devices, ticks_per_s })
+    }
+
+    pub fn devices(&self) -> &BTreeMap<String, BlockDevice> {
+        &self.devices
+    }
+
+    /// CPUs online now.
+    pub fn cpus(&self) -> Option<usize> {
+        procfs::count_cpus(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// Reads everything once; what cannot be read is `None`.
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        let read = |path: &str| fs::read_to_string(path).ok();
+        Snapshot {
+            devices: self
+                .devices
+                .iter()
+                .map(|(name, device)| {
+                    (name.as_str(), device.attribute("stat").and_then(|text| procfs::parse_block_stat(&text)))
+                })
+                .collect(),
+            cpu_s: read("/proc/stat").and_then(|text| procfs::parse_cpu_times(&text, self.ticks_per_s?)),
+            memory: read("/proc/meminfo").and_then(|text| procfs::parse_meminfo(&text)),
+            psi: stalls(),
+        }
+    }
+}
+
+/// `None` on a kernel without pressure stall information, or booted with psi=0, where the files are there but not readable.
+fn stalls() -> Option<Stalls> {
+    let pressure = |resource: &str| {
+        fs::read_to_string(format!("/proc/pressure/{resource}")).ok().map(|text| procfs::parse_pressure(&text))
+    };
+    let (cpu, io, memory) = (pressure("cpu"), pressure("io"), pressure("memory"));
+    if cpu.is_none() && io.is_none() && memory.is_none() {
+        return None;
+    }
+    Some(Stalls {
+        cpu_some_us: cpu.and_then(|cpu| cpu.some_us),
+        io_some_us: io.and_then(|io| io.some_us),
+        io_full_us: io.and_then(|io| io.full_us),
+        memory_some_us: memory.and_then(|memory| memory.some_us),
+        memory_full_us: memory.and_then(|memory| memory.full_us),
+    })
+}

@@ -1,0 +1,103 @@
+"""The view as tables: one value for each stack and visit, or for each stack and round. Missing is NaN in arrays.
+
+A visit is the replicate: several trials of one workload in a visit are averaged first. Only trials whose outcome is
+OK count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strata.model import Outcome, TrialResult, View, WorkloadView
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Values of one metric under one workload."""
+
+    log: bool  # every value is positive, so averages are geometric and intervals are ratios
+    visits: Mapping[str, Mapping[int, float]]  # stack -> visit -> value
+
+
+def usable(view: View) -> list[TrialResult]:
+    """Trials with a figure to trust, in the order they ran."""
+    return sorted((trial for trial in view.trials if trial.outcome is Outcome.OK), key=lambda trial: trial.order)
+
+
+def figures(trials: Iterable[TrialResult], metric: str) -> Figures:
+    """`trials` are of one workload; those without the metric, or with one that is not finite, are left out."""
+    values: dict[str, dict[int, list[float]]] = {}
+    log = True
+    for trial in trials:
+        value = trial.metrics.get(metric)
+        if value is None or not math.isfinite(value):
+            continue
+        log = log and value > 0
+        values.setdefault(trial.stack, {}).setdefault(trial.visit, []).append(value)
+    return Figures(
+        log,
+        {
+            stack: {visit: average(several, log) for visit, several in visits.items()}
+            for stack, visits in values.items()
+        },
+    )
+
+
+def average(values: Sequence[float], log: bool) -> float:
+    if len(values) == 1:
+        return values[0]
+    if log:
+        return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+    return math.fsum(values) / len(values)
+
+
+def log_table(view: View, workload: WorkloadView, stacks: Sequence[str]) -> Array:
+    """Natural logarithms of the primary metric, stacks x rounds, with the sign that makes larger better.
+
+    NaN: no figure, or one that is not positive and so has no ratio to another.
+    """
+    sign = -1.0 if workload.primary.better == "lower" else 1.0
+    row = {stack: i for i, stack in enumerate(stacks)}
+    rounds = 1 + max((trial.round for trial in view.trials), default=-1)
+    sums, counts = np.zeros((len(stacks), rounds)), np.zeros((len(stacks), rounds))
+    for trial in usable(view):
+        value = trial.metrics.get(workload.primary.name)
+        if trial.workload != workload.text or trial.stack not in row or value is None:
+            continue
+        if math.isfinite(value) and value > 0:
+            sums[row[trial.stack], trial.round] += sign * math.log(value)
+            counts[row[trial.stack], trial.round] += 1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return sums / counts
+
+
+def score_table(view: View, stacks: Sequence[str]) -> Array:
+    """Mean of the logarithms over the workloads; NaN unless the visit has a figure under every one of them."""
+    tables = [log_table(view, workload, stacks) for workload in view.workloads]
+    return np.asarray(np.mean(tables, axis=0)) if tables else np.full((len(stacks), 0), np.nan)
+
+
+def effects(table: Array) -> Array:
+    """The level of each stack (row), rounds (columns) taken out, about the mean of all rows.
+
+    With every cell there these are plain row means. With cells missing it is the least-squares fit of
+    stack + round, so that a stack is not favoured for having missed the slow round. Each row needs a cell.
+    """
+    table = table[:, ~np.isnan(table).all(axis=0)]
+    if not np.isnan(table).any():
+        levels = table.mean(axis=1)
+    else:
+        stacks, rounds = table.shape
+        row, column = np.nonzero(~np.isnan(table))
+        design = np.zeros((row.size, stacks + rounds))
+        design[np.arange(row.size), row] = 1
+        design[np.arange(row.size), stacks + column] = 1
+        levels = np.linalg.lstsq(design, table[row, column], rcond=None)[0][:stacks]
+    return np.asarray(levels - levels.mean())

@@ -1,0 +1,70 @@
+"""One figure with an interval for every stack, workload and metric. Visits are the replicates.
+
+Positive figures are taken on the log scale: the point is the geometric mean and the interval, Student's t on the
+logarithms, is a ratio about it. A metric that is 0 or negative anywhere under a workload is taken as it is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from strata.analysis.cells import figures, usable
+from strata.analysis.student import t_quantile
+from strata.model import TrialResult, View
+
+GEOMETRIC = "geometric mean over visits, Student t interval on the log scale"
+ARITHMETIC = "mean over visits, Student t interval on the plain scale, because a figure is not positive"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """In the metric's unit, or a ratio. `low` and `high` are None when fewer than 2 visits give no spread."""
+
+    point: float
+    low: float | None
+    high: float | None
+    n: int  # visits, or rounds that both stacks of a ratio have
+    method: str
+
+
+def estimate(values: Sequence[float], confidence: float, log: bool) -> Estimate:
+    """From one value per visit (at least one); `log` needs all of them positive."""
+    n = len(values)
+    scaled = [math.log(value) for value in values] if log else list(values)
+    mean = math.fsum(scaled) / n
+    back = math.exp if log else float
+    method = GEOMETRIC if log else ARITHMETIC
+    if n < 2:
+        return Estimate(values[0], None, None, n, method)
+    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in scaled) / (n - 1))
+    half = t_quantile((1 + confidence) / 2, n - 1) * spread / math.sqrt(n)
+    return Estimate(back(mean), back(mean - half), back(mean + half), n, method)
+
+
+def estimates(view: View) -> dict[str, dict[str, dict[str, Estimate]]]:
+    """stack -> workload text -> metric -> estimate, for every metric that a trial holds; absent where none does.
+
+    Metrics recorded beside a trial (CPU, device bytes) are in as well. Intervals hold one by one at the
+    confidence of the campaign's rule.
+    """
+    by_workload: dict[str, list[TrialResult]] = {}
+    for trial in usable(view):
+        by_workload.setdefault(trial.workload, []).append(trial)
+    result: dict[str, dict[str, dict[str, Estimate]]] = {}
+    for workload, trials in by_workload.items():
+        for metric in _names(view, workload, trials):
+            table = figures(trials, metric)
+            for stack, visits in table.visits.items():
+                cell = estimate(list(visits.values()), view.rule.confidence, table.log)
+                result.setdefault(stack, {}).setdefault(workload, {})[metric] = cell
+    return result
+
+
+def _names(view: View, workload: str, trials: Sequence[TrialResult]) -> Sequence[str]:
+    """Declared metrics in their declared order, then what else the trials hold."""
+    declared: Mapping[str, object] = next((w.metrics for w in view.workloads if w.text == workload), {})
+    seen = {name: None for trial in trials for name in trial.metrics}
+    known = [*declared, *view.machine_metrics]
+    return [name for name in dict.fromkeys([*known, *seen]) if name in seen]

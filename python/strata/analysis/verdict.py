@@ -1,0 +1,125 @@
+"""The verdict in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from strata.analysis.estimate import Estimate
+from strata.model import View, WorkloadView
+
+_SPEED_UNITS = frozenset({"iops", "s", "ms", "us", "ns", "min", "h", "tps", "qps"})
+_NAMED = 4  # more stacks than this are counted, not named
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the sentences are about. Rows: (stack, ratio of its score to the leader's, decision, visits), best first."""
+
+    rows: tuple[tuple[str, Estimate | None, str, int], ...]
+    unranked: tuple[tuple[str, str], ...]
+    best: str | None
+    rounds: int  # most visits that a ranked stack has
+    rounds_needed: int | None
+
+
+def sentences(view: View, facts: Facts) -> tuple[str, ...]:
+    """The headline first; then what to know and what to do next."""
+    said = [_headline(view, facts)]
+    if view.visits_done < view.visits_planned:
+        more = "" if view.rule.budget_s is None else " with a larger --budget"
+        said.append(
+            f"So far {view.visits_done} of {view.visits_planned} visits are done: run it again{more} to do the rest."
+        )
+    elif facts.best is None and len(facts.rows) > 1:
+        said.append(_what_to_do(view, facts))
+    if facts.unranked and facts.rows:
+        names = listed([stack for stack, _ in facts.unranked])
+        said.append(f"Not ranked: {names}. {facts.unranked[0][1] if len(facts.unranked) == 1 else ''}".strip())
+    return tuple(said)
+
+
+def _headline(view: View, facts: Facts) -> str:
+    if not facts.rows:
+        return "No verdict: no stack has a figure under every workload yet."
+    leader, *others = facts.rows
+    if not others:
+        if facts.best is None:
+            return f"Not settled: only {leader[0]} has been measured so far."
+        return f"Best: {leader[0]}. It is the only stack with figures; nothing was compared."
+    open_ones = [row[0] for row in others if row[2] in ("undecided", "better")]
+    equals = [row[0] for row in others if row[2] == "equivalent"]
+    margin = percent(view.rule.within)
+    if open_ones:
+        return f"Not settled: {leader[0]} leads, but {listed(open_ones)} may be as good or better{_seen(view, facts)}."
+    if equals:
+        worse = len(others) - len(equals)
+        rest = f"; the other {worse} are worse" if worse > 1 else "; the other one is worse" if worse else ""
+        return (
+            f"{listed([leader[0], *equals])} tie within {margin}{rest}{_seen(view, facts)}. "
+            f"{leader[0]} has the best score, but choose among them by what else matters to you."
+        )
+    ratio = others[0][1]
+    lead = f" It is {_lead(view, ratio)} the next, {others[0][0]}," if ratio is not None else " Measured"
+    return f"Best: {leader[0]}.{lead}{_seen(view, facts)}."
+
+
+def _seen(view: View, facts: Facts) -> str:
+    """ " over 2 workloads, 5 visits each"."""
+    count = len(view.workloads)
+    load = f"under {view.workloads[0].text}" if count == 1 else f"over {count} workloads"
+    visits = sorted({row[3] for row in facts.rows})
+    if len(visits) > 1:
+        return f" {load}, {visits[0]} to {visits[-1]} visits each"
+    return f" {load}, {visits[0]} visit{'s' if visits[0] != 1 else ''} each"
+
+
+def _lead(view: View, ratio: Estimate) -> str:
+    """How far the leader is ahead of a stack, from the ratio of that stack to the leader."""
+    word = "faster" if all(_is_speed(workload) for workload in view.workloads) else "better"
+    point = 1 / ratio.point
+    low, high = (None, None) if ratio.low is None or ratio.high is None else (1 / ratio.high, 1 / ratio.low)
+    if point >= 2:
+        span = f" ({low:.2g} to {high:.2g} times)" if low is not None and high is not None else ""
+        return f"{point:.2g} times{span} as {'fast' if word == 'faster' else 'good'} as"
+    span = f" ({percent(low - 1, sign='')} to {percent(high - 1)})" if low is not None and high is not None else ""
+    return f"{percent(point - 1)}{span} {word} than"
+
+
+def _is_speed(workload: WorkloadView) -> bool:
+    unit = workload.primary.unit.lower()
+    return unit in _SPEED_UNITS or unit.endswith("/s")
+
+
+def _what_to_do(view: View, facts: Facts) -> str:
+    if facts.rounds < 2:
+        return "One visit shows no spread: run again with --rounds 5 (at least 3)."
+    if facts.rounds_needed is not None:
+        return (
+            f"At the present spread about {facts.rounds_needed} rounds would settle it: "
+            f"run again with --rounds {facts.rounds_needed}."
+        )
+    if any(row[1] is None or row[1].low is None for row in facts.rows):
+        return (
+            "Some stacks have fewer than two rounds in common with the leader: see what failed, "
+            f"then run again with --rounds {max(5, facts.rounds + 3)}."
+        )
+    return (
+        "At the present spread even 100 rounds would not settle it: look at the warnings for what makes the visits "
+        f"differ, or call stacks equal that are further apart than {percent(view.rule.within)} (`within` in the "
+        "campaign file)."
+    )
+
+
+def percent(fraction: float, sign: str = " %") -> str:
+    """Two digits, or whole: "0.4 %", "3 %", "12 %", "140 %"."""
+    value = 100 * fraction
+    text = f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
+    return f"{text}{sign}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c", "a, b, c and 7 others"."""
+    if len(names) > _NAMED:
+        return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} others"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

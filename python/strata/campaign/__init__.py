@@ -1,0 +1,44 @@
+"""Pure: the file model, stack and workload expressions, and their expansion into stacks.
+
+No layer and no workload is known here by name; they come as catalogues. Nothing reads a file or a clock: files
+come through the caller's `read_file`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from strata.campaign.campaign import (
+    DEFAULT_DISK_BYTES,
+    DEFAULT_WORKLOADS,
+    Campaign,
+    DiskSpec,
+    differences,
+    from_expressions,
+)
+from strata.campaign.expand import canonical
+from strata.campaign.stacks import parse_stacks
+from strata.campaign.workloads import parse_workloads
+from strata.model import Catalogue, WorkloadCatalogue
+
+__all__ = [
+    "DEFAULT_DISK_BYTES",
+    "DEFAULT_WORKLOADS",
+    "Campaign",
+    "DiskSpec",
+    "canonical",
+    "differences",
+    "from_expressions",
+    "load",
+    "parse_stacks",
+    "parse_workloads",
+]
+
+
+def load(
+    text: str, *, where: str, layers: Catalogue, workloads: WorkloadCatalogue, read_file: Callable[[str], str]
+) -> Campaign:
+    """The campaign of a YAML file; `strata.campaign.file` describes its form. Raises BadInput with every problem."""
+    from strata.campaign.file import load as load_file  # YAML and its models are slow to import
+
+    return load_file(text, where=where, layers=layers, workloads=workloads, read_file=read_file)

@@ -1,0 +1,119 @@
+"""YAML with the place of every key and value, so that a problem found in the data points into the file.
+
+Scalars stay the text that was written: what a value means is decided where it is used (`4G`, `on`, `010`), not by
+YAML. Only an empty value or `~` is None: `null` is the name of a workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from strata.campaign.source import At, Problems, Source
+from strata.errors import BadInput
+
+MAX_DEPTH = 40
+MAX_VALUES = 100_000
+
+Path = tuple[str | int, ...]
+Plain = Any  # None, str, list or dict of such
+
+
+@dataclass(slots=True)
+class Document:
+    data: Plain
+    values: Mapping[Path, Source]  # where each value stands, and its text when it is a scalar
+    keys: Mapping[Path, Source]
+
+    def at(self, path: Path) -> At:
+        """The key when it has one, for what is wrong with a whole entry."""
+        while path not in self.keys and path not in self.values:
+            path = path[:-1]
+        return At(self.keys[path] if path in self.keys else self.values[path], 0)
+
+    def value_at(self, path: Path) -> At:
+        while path not in self.values:
+            path = path[:-1]
+        return At(self.values[path], 0)
+
+
+def read(text: str, where: str, problems: Problems) -> Document | None:
+    """None when it is not YAML of one mapping; what is wrong goes to `problems`."""
+    file = Source(text, where)
+    yaml = YAML(typ="safe", pure=True)
+    yaml.composer.warn_double_anchors = False  # the later one holds, as YAML says
+    try:
+        root = yaml.compose(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        offset = min(mark.index, len(text)) if mark is not None else 0
+        said = " ".join(part for part in (error.context, error.problem) if part)
+        problems.add(At(file, offset), f"this is not YAML: {said}; put a value with signs in quotation marks")
+        return None
+    except (YAMLError, ValueError, RecursionError) as error:
+        problems.add(At(file, 0), f"this is not YAML: {' '.join(str(error).split())}; correct the file")
+        return None
+    if not isinstance(root, MappingNode):
+        problems.add(
+            At(file, 0), "a campaign file is a list of keys with values; write at least: stacks: [disk | ext4]"
+        )
+        return None
+    reader = _Reader(text.split("\n"), where, problems)
+    try:
+        data = reader.plain(root, (), ())
+    except BadInput as error:
+        problems.extend(error.problems)
+        return None
+    return Document(data, reader.values, reader.keys)
+
+
+@dataclass(slots=True)
+class _Reader:
+    lines: list[str]
+    where: str
+    problems: Problems
+    values: dict[Path, Source] = field(default_factory=dict)
+    keys: dict[Path, Source] = field(default_factory=dict)
+
+    def plain(self, node: Node, path: Path, above: tuple[int, ...]) -> Plain:
+        place = self.values[path] = self.source(node)
+        if id(node) in above or len(above) > MAX_DEPTH or len(self.values) > MAX_VALUES:
+            raise BadInput([place.problem(0, "this is nested too deeply, too long or refers to itself; write it shorter")])
+        inside = (*above, id(node))
+        if isinstance(node, SequenceNode):
+            return [self.plain(item, (*path, number), inside) for number, item in enumerate(node.value)]
+        if isinstance(node, MappingNode):
+            found: dict[str, Plain] = {}
+            for key, value in node.value:
+                source = self.source(key)
+                if not isinstance(key, ScalarNode):
+                    self.problems.add(At(source, 0), "a key is a plain word; put an expression in quotation marks")
+                    continue
+                if key.value in found:
+                    self.problems.add(At(source, 0), f"'{key.value}' is written twice; keep one of them")
+                    continue
+                self.keys[(*path, key.value)] = source
+                found[key.value] = self.plain(value, (*path, key.value), inside)
+            return found
+        assert isinstance(node, ScalarNode)
+        if node.value in ("", "~") and not node.style:
+            return None
+        return str(node.value)
+
+    def source(self, node: Node) -> Source:
+        """A scalar on one line, written without escapes, is a part of its line; others count places in themselves."""
+        mark = node.start_mark
+        line, column = mark.line, mark.column
+        row = self.lines[line] if line < len(self.lines) else ""
+        if not isinstance(node, ScalarNode):
+            return Source(row[column:], self.where, line + 1, column + 1, self.lines)
+        text = str(node.value)
+        for start in (column, column + 1):
+            if "\n" not in text and row.startswith(text, start):
+                return Source(text, self.where, line + 1, start + 1, self.lines)
+        return Source(text, f"{self.where} (the text that begins on line {line + 1})")

@@ -1,0 +1,202 @@
+"""A file system as a layer: make it with a UUID of ours, mount it, read back device, type, UUID and mount options.
+
+What differs from one file system to the next is passed in as data and functions; nothing is inherited.
+
+mkfs discards the whole device first where that is its default, and we leave it so: every visit then starts on a
+disk in the same state, whatever the visit before wrote. `mkfs=` can turn it off.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from strata.errors import BadInput
+from strata.layers._options import Option, option_differences, option_reasons, written
+from strata.layers._steps import mount, output, run, said, sh, standard_reasons, wipe
+from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+
+MKFS = Param("mkfs", ParamType.TEXT, "more arguments for mkfs, passed on whole", group="mkfs")
+
+TOOLS = ("mount", "umount", "findmnt", "blkid", "wipefs")
+
+MAKE_TIMEOUT_S = 7200.0
+"""Tables of a large disk are written out at once, so that nothing writes them during a measurement."""
+
+
+def _no_reasons(spec: Call, facts: Facts) -> list[str]:
+    return []
+
+
+def _any_number(spec: Call, inputs: int) -> list[str]:
+    return []
+
+
+def _no_joining(devices: Sequence[str]) -> list[Step]:
+    return []
+
+
+def _no_steps(spec: Call, mount_point: str) -> list[Step]:
+    return []
+
+
+def _no_questions(spec: Call, device: str, mount_point: str, uuid: str) -> list[Command]:
+    return []
+
+
+def _no_answers(spec: Call, seen: Sequence[Completed], devices: Sequence[str]) -> list[str]:
+    return []
+
+
+def _whole(spec: Call, sizes_bytes: Sequence[int]) -> int:
+    return sum(sizes_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystem:
+    """A LayerDriver for a file system of type `info.name`."""
+
+    info: LayerInfo
+    options: tuple[Option, ...]
+    exclusive: tuple[tuple[str, ...], ...]  # of each group of mount options, one at most
+    make: Callable[[Call, str], list[str]]  # (spec, UUID) -> mkfs and its arguments, without the devices
+    sets_uuid: str  # pattern of the words that `mkfs=` may not hold, because they would change the UUID
+    check: Callable[[Call, Facts], list[str]] = _no_reasons
+    arity: Callable[[Call, int], list[str]] = _any_number
+    usable: Callable[[Call, Sequence[int]], int] = _whole  # upper bound of what fits, in bytes
+    unmake: Callable[[str, Sequence[str]], Command] = wipe
+    join: Callable[[Sequence[str]], list[Step]] = _no_joining  # before mounting
+    finish: Callable[[Call, str], list[Step]] = _no_steps  # after mounting
+    ask: Callable[[Call, str, str, str], list[Command]] = _no_questions  # beyond what is asked of every one
+    # (spec, what `ask` said, the kernel's names of the devices below) -> differences
+    answer: Callable[[Call, Sequence[Completed], Sequence[str]], list[str]] = _no_answers
+
+    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
+        return self.arity(spec, inputs)
+
+    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
+        return [
+            *standard_reasons(facts, self.info.tools, self.info.name),
+            *option_reasons(self.options, self.exclusive, spec, facts, self.info.name),
+            *_mkfs_reasons(spec, self.sets_uuid),
+            *self.check(spec, facts),
+        ]
+
+    def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
+        mount_point = _mount_point(place)
+        sizes = [each.size_bytes for each in below if each.size_bytes is not None]
+        fits = self.usable(spec, sizes) if len(sizes) == len(below) else None
+        return Provides(Kind.DIRECTORY, mount_point, fits, mount=mount_point)
+
+    def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
+        devices, mount_point = [each.path for each in below], _mount_point(place)
+        make = Step(
+            run(*self.make(spec, place.uuid), "--", *devices, timeout_s=MAKE_TIMEOUT_S),
+            self.unmake(place.uuid, devices),
+            f"make the {self.info.name} file system",
+        )
+        return [
+            make,
+            *self.join(devices),
+            *mount(self.info.name, devices, mount_point, written(self.options, spec)),
+            *self.finish(spec, mount_point),
+        ]
+
+    def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        devices, mount_point = [each.path for each in below], _mount_point(place)
+        columns = "SOURCE,TARGET,FSTYPE,OPTIONS,MAJ:MIN"
+        return [
+            run("findmnt", "--json", "--nofsroot", "--output", columns, "--mountpoint", mount_point),
+            sh('readlink -f -- "$(findmnt --noheadings --nofsroot --output SOURCE --mountpoint "$1")"', mount_point),
+            sh('for device; do readlink -f -- "$device"; done', *devices),
+            run("blkid", "--probe", "--output", "export", devices[0]),
+            *self.ask(spec, devices[0], mount_point, place.uuid),
+        ]
+
+    def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
+        found = _mounted(seen)
+        if isinstance(found, str):
+            return [found]
+        wrong = []
+        if found["fstype"] != self.info.name:
+            wrong.append(f"The file system mounted is {found['fstype']} instead of {self.info.name}.")
+        wrong += _device_differences(seen)
+        wrong += _identity_differences(self.info.name, place.uuid, seen)
+        wrong += option_differences(self.options, spec, found["options"].split(","))
+        below_now = output(seen, 2)
+        return wrong + self.answer(spec, seen[4:], below_now.stdout.split() if below_now else [])
+
+
+def mkfs_words(spec: Call) -> list[str]:
+    """The words of `mkfs=`, split as a shell would. Raises BadInput for a quote that is not closed."""
+    try:
+        return shlex.split(str(spec["mkfs"] or ""))
+    except ValueError as error:
+        raise BadInput(_quoting(spec, error)) from error
+
+
+def _quoting(spec: Call, error: ValueError) -> str:
+    return f"mkfs={spec['mkfs']!r} cannot be split into arguments ({error}); close the quotes."
+
+
+def _mkfs_reasons(spec: Call, sets_uuid: str) -> list[str]:
+    try:
+        words = mkfs_words(spec)
+    except BadInput as error:
+        return [str(error)]
+    # A file or device named here could be one that nobody gave us.
+    reasons = [
+        f"mkfs= may not name files or devices, and '{word}' looks like one; leave it out."
+        for word in words
+        if "/" in word
+    ]
+    reasons += [
+        f"mkfs= may not set the UUID ({word}), by which Strata knows what it made; leave it out."
+        for word in words
+        if re.search(sets_uuid, word)
+    ]
+    return reasons
+
+
+def _mount_point(place: Place) -> str:
+    return f"{place.dir}/mnt"
+
+
+def _mounted(seen: Sequence[Completed]) -> Mapping[str, str] | str:
+    """What is mounted, or a sentence that says what is wrong."""
+    listed = output(seen, 0)
+    if listed is None:
+        return f"The file system is not mounted: {said(seen, 0)}."
+    try:
+        mounts = json.loads(listed.stdout)["filesystems"]
+        if len(mounts) > 1:
+            return f"Something else is mounted over the file system: {mounts[-1]['source']}."
+        return {name: str(mounts[0][name]) for name in ("source", "fstype", "options", "maj:min")}
+    except (ValueError, LookupError, TypeError):
+        return "findmnt does not say what is mounted in a way that Strata understands; report this as a bug."
+
+
+def _device_differences(seen: Sequence[Completed]) -> list[str]:
+    source, below = output(seen, 1), output(seen, 2)
+    if source is None or below is None:
+        return [f"The device of the mount cannot be read: {said(seen, 2 if source else 1)}."]
+    if source.stdout.strip() not in below.stdout.split():
+        asked = " or ".join(below.stdout.split())
+        return [f"The mount is of {source.stdout.strip()} instead of the device below, {asked}."]
+    return []
+
+
+def _identity_differences(filesystem: str, uuid: str, seen: Sequence[Completed]) -> list[str]:
+    probed = output(seen, 3)
+    if probed is None:
+        return [f"blkid finds no file system on the device: {said(seen, 3)}."]
+    pairs = dict(line.split("=", 1) for line in probed.stdout.splitlines() if "=" in line)
+    wrong = []
+    if pairs.get("TYPE") != filesystem:
+        wrong.append(f"The device holds {pairs.get('TYPE', 'nothing known')} instead of {filesystem}.")
+    if pairs.get("UUID", "").lower() != uuid.lower():
+        wrong.append(f"The file system has the UUID {pairs.get('UUID', 'none')} instead of {uuid}.")
+    return wrong

@@ -1,0 +1,383 @@
+"""The report model of a run: takes the analysis as it is and adds order, words and rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from strata.model import Event, Metric, Outcome, View
+from strata.report import graphs, tables
+from strata.report.model import (
+    VERSION,
+    Cell,
+    Column,
+    Estimate,
+    Fact,
+    Failure,
+    Flag,
+    IntervalChart,
+    IntervalMark,
+    LeftOut,
+    ReportModel,
+    Row,
+    StackCommands,
+    Standing,
+    Table,
+    TrialNote,
+    Verdict,
+    Warned,
+)
+from strata.report.numbers import MISSING, Scale, count, percent, scale_for
+from strata.report.sections import workload_sections
+from strata.units import human_size, human_time
+
+if TYPE_CHECKING:  # the analysis is heavy to import, and only its results are needed here
+    from strata.analysis.checks import Caution
+    from strata.analysis.estimate import Estimate as Figure
+    from strata.analysis.rank import Ranking
+    from strata.analysis.rank import Row as Ranked
+
+MOST_WORKLOADS = 4  # with a column in the ranking
+RATIO = Metric("ratio", "ratio", "higher")
+
+_FLAGS = {
+    "extended": "The figure had not settled in the usual time, so the trial was run again, twice as long.",
+    "unsteady": "The figure still rose, fell or swung at the end of the trial: it was kept, but it is less sure.",
+    "cached": "The data set is small enough to fit in this machine's memory, so part of the figure is memory.",
+    "memory": "Almost no bytes reached the disk: this is the speed of memory, not of the stack.",
+}
+_DECISIONS = {
+    "leader": "leads",
+    "better": "may be better",
+    "worse": "worse",
+    "equivalent": "as good",
+    "undecided": "may be the best",
+}
+
+
+def build(view: View, ranking: Ranking, warnings: Sequence[Caution]) -> ReportModel:
+    """`ranking` and `warnings` are of this very `view`. Never raises for missing figures."""
+    standings = _standings(view, ranking)
+    keys = {standing.stack: standing.key for standing in standings}
+    return ReportModel(
+        version=VERSION,
+        campaign=view.campaign,
+        about=view.about,
+        verdict=Verdict(
+            sentence=ranking.sentences[0],
+            more=(*ranking.sentences[1:], *_in_short(view, warnings)),
+            best=ranking.best,
+            tied=ranking.tied,
+            undecided=ranking.undecided,
+        ),
+        progress=f"{view.visits_done:,} of {count(view.visits_planned, 'visit')} done.",
+        standings=standings,
+        ranking=_ranking(view, standings, ranking.best),
+        ranking_chart=_ranking_chart(view, standings),
+        leading=_leading(len(standings)),
+        unranked=tuple(LeftOut(left.stack, (left.reason,)) for left in ranking.unranked),
+        workloads=workload_sections(view, standings) if standings else (),
+        provisioning=tables.provisioning(view, standings),
+        steps=tables.steps(view, standings),
+        warnings=tuple(Warned(f.kind, f.stack, f.workload, f.text) for f in warnings),
+        flags=_flags(view),
+        failed=_failed(view),
+        skipped=tuple(LeftOut(skipped.stack, skipped.reasons) for skipped in view.skipped),
+        notes=tuple(
+            TrialNote(trial.visit, trial.stack, trial.workload, note) for trial in view.trials for note in trial.notes
+        ),
+        method=_method(view, ranking, keys),
+        events=tuple(_event(event, view) for event in view.events),
+        machine=_machine(view),
+        versions=tuple(Fact(name, text) for name, text in sorted(view.versions.items())),
+        commands=tuple(
+            StackCommands(keys.get(stack, ""), stack, view.commands[stack])
+            for stack in [*keys, *(stack for stack in view.stacks if stack not in keys)]
+            if view.commands.get(stack)
+        ),
+        glossary=_glossary(view),
+        machine_figures=tuple(Fact(m.name, m.about) for m in view.machine_metrics.values() if m.about and standings),
+        footer=f"Made by Strata {view.versions.get('strata', '')} from stored results alone.".replace("  ", " "),
+    )
+
+
+# ---------------------------------------------------------------- ranking
+
+
+def _standings(view: View, ranking: Ranking) -> tuple[Standing, ...]:
+    units = _units(view)
+    return tuple(
+        Standing(
+            key=str(place),
+            stack=row.stack,
+            visits=row.visits,
+            tied=row.tied,
+            decision=row.decision,
+            score=row.score,
+            ratio=None if row.ratio is None else _estimate(row.ratio, RATIO),
+            against_leader={workload: _estimate(ratio, RATIO) for workload, ratio in _against(row).items()},
+            metrics={
+                workload: {
+                    name: _estimate(figure, units.get((workload, name), Metric(name, "", "neither")))
+                    for name, figure in figures.items()
+                }
+                for workload, figures in row.metrics.items()
+            },
+        )
+        for place, row in enumerate(ranking.rows, start=1)
+    )
+
+
+def _against(row: Ranked) -> dict[str, Figure]:
+    return {workload: pair.ratio for workload, pair in row.against_leader.items() if pair.ratio is not None}
+
+
+def _estimate(figure: Figure, metric: Metric) -> Estimate:
+    return Estimate(figure.point, figure.low, figure.high, metric.unit, metric.better, figure.n)
+
+
+def _units(view: View) -> dict[tuple[str, str], Metric]:
+    found = {}
+    for workload in view.workloads:
+        for metric in (*view.machine_metrics.values(), *workload.metrics.values(), workload.primary):
+            found[workload.text, metric.name] = metric
+    return found
+
+
+def _ranking(view: View, standings: Sequence[Standing], best: str | None) -> Table:
+    shown = view.workloads if len(view.workloads) <= MOST_WORKLOADS else ()
+    columns = [
+        Column("Score", "× leader", f"1 is the leader; the intervals hold at {_sure(view)} together", better="higher"),
+        Column("Verdict", about="against the leader", numeric=False),
+        Column("Visits", about="with a figure under every workload"),
+    ]
+    cells = [
+        _scores(standings),
+        [Cell(_DECISIONS.get(standing.decision, standing.decision)) for standing in standings],
+        [Cell(f"{standing.visits:,}", standing.visits) for standing in standings],
+    ]
+    for workload in shown:
+        primary = workload.primary
+        known = [tables.estimate_of(standing, workload, primary) for standing in standings]
+        scale = scale_for(primary.unit, (estimate.point for estimate in known if estimate))
+        columns.append(Column(f"{workload.text} {primary.name}", scale.unit, primary.about, better=primary.better))
+        cells.append(tables.estimate_cells(known, scale))
+    marks = {"leader": "best" if best is not None else "leads"}
+    rows = tuple(
+        Row(
+            standing.stack,
+            tuple(column[place] for column in cells),
+            standing.key,
+            marks.get(standing.decision, ""),
+            standing.tied,
+        )
+        for place, standing in enumerate(standings)
+    )
+    more = "" if shown else "The figures of each workload are in its own section."
+    return Table("ranking-table", "Best score first.", "Stack", tuple(columns), rows, more)
+
+
+def _scores(standings: Sequence[Standing]) -> list[Cell]:
+    """The leader against itself is 1 and has no interval."""
+    cells = tables.estimate_cells([standing.ratio for standing in standings], Scale("×"))
+    return [
+        replace(cell, low=None, high=None, span="") if standing.decision == "leader" else cell
+        for standing, cell in zip(standings, cells, strict=True)
+    ]
+
+
+def _ranking_chart(view: View, standings: Sequence[Standing]) -> IntervalChart | None:
+    if len(standings) < 2:
+        return None
+    marks = [
+        IntervalMark(
+            standing.key,
+            standing.stack,
+            cell.value,
+            cell.low,
+            cell.high,
+            f"{cell.text} ({cell.span})" if cell.span else cell.text,
+            standing.tied,
+        )
+        for standing, cell in zip(standings, _scores(standings), strict=True)
+        if cell.value is not None
+    ][: graphs.LEADING_ROWS]
+    return IntervalChart(
+        id="ranking-chart",
+        title=f"Score against the leader, with {_sure(view)} intervals",
+        unit="× the leader's score (more is better)",
+        alt="; ".join(f"{mark.key} {mark.label}: {mark.text}" for mark in marks),
+        marks=tuple(marks),
+        reference=1.0,
+        note="Filled: may be the best. Hollow: shown to be worse.",
+    )
+
+
+def _leading(stacks: int) -> str:
+    if stacks <= graphs.LEADING_LINES:
+        return ""
+    rows = (
+        f"{min(stacks, graphs.LEADING_ROWS)} for rows of dots and intervals, " if stacks > graphs.LEADING_ROWS else ""
+    )
+    return (
+        f"Charts show the leading stacks only ({rows}{graphs.LEADING_LINES} for lines and panels); "
+        f"the tables hold all {stacks}."
+    )
+
+
+# ---------------------------------------------------------------- what went wrong
+
+
+def _in_short(view: View, warnings: Sequence[Caution]) -> Iterable[str]:
+    spoilt = sum(trial.outcome is not Outcome.OK for trial in view.trials)
+    parts = [
+        count(amount, noun)
+        for amount, noun in (
+            (len(warnings), "warning"),
+            (len(view.failed), "failed visit"),
+            (spoilt, "failed or invalid trial"),
+            (len(view.skipped), "skipped stack"),
+        )
+        if amount
+    ]
+    return (f"Also: {', '.join(parts)}; see below.",) if parts else ()
+
+
+def _flags(view: View) -> tuple[Flag, ...]:
+    marked: dict[str, list[str]] = {}
+    for trial in view.trials:
+        for flag in trial.flags:
+            marked.setdefault(flag, []).append(trial.stack)
+    return tuple(
+        Flag(
+            flag,
+            _FLAGS.get(flag, "A mark that this version of Strata has no explanation for."),
+            len(stacks),
+            f"{len(stacks):,} of {count(len(view.trials), 'trial')}",
+            tuple(dict.fromkeys(stacks)),
+        )
+        for flag, stacks in marked.items()
+    )
+
+
+def _failed(view: View) -> tuple[Failure, ...]:
+    visits = [
+        Failure(failed.visit, failed.stack, None, "failed", f"visit {failed.visit} failed", failed.reason)
+        for failed in view.failed
+    ]
+    trials = [
+        Failure(
+            trial.visit,
+            trial.stack,
+            trial.workload,
+            str(trial.outcome),
+            f"visit {trial.visit}, {trial.workload}: "
+            + ("no figure" if trial.outcome is Outcome.FAILED else "a figure not to be trusted, and not ranked"),
+            trial.reason or "No reason was stored.",
+        )
+        for trial in view.trials
+        if trial.outcome is not Outcome.OK
+    ]
+    return tuple(sorted((*visits, *trials), key=lambda failure: failure.visit))
+
+
+# ---------------------------------------------------------------- how, where and with what
+
+
+def _sure(view: View) -> str:
+    return percent(view.rule.confidence)
+
+
+def _method(view: View, ranking: Ranking, keys: Mapping[str, str]) -> tuple[Fact, ...]:
+    facts = [
+        Fact(
+            "Replicates",
+            f"A visit builds the stack afresh, runs every workload on it and removes it. "
+            f"{count(view.rule.rounds, 'round')} of visits, every stack once in a round, in random order.",
+        ),
+        *_when(view),
+        Fact("Seed of the order", str(view.seed)),
+        *_order(view, keys),
+        Fact("What decides", _objective(view)),
+        Fact("How stacks are compared", ranking.method),
+        Fact(
+            "As good as each other",
+            f"Stacks whose scores are shown to be within {percent(view.rule.within)} (`within` in the campaign).",
+        ),
+        Fact(
+            "What confidence means",
+            f"Were the campaign repeated many times, the group that may be the best would hold the best stack at least "
+            f"{_sure(view)} of the times. This speaks of this machine, these workloads and this day, "
+            f"not of other hardware.",
+        ),
+        Fact("Intervals of single figures", f"{_sure(view)} each, from one visit to the next."),
+    ]
+    if view.rule.budget_s is not None:
+        facts.append(Fact("Time budget", human_time(view.rule.budget_s)))
+    return tuple(facts)
+
+
+def _when(view: View) -> Iterable[Fact]:
+    if not view.trials:
+        return
+    first = min(trial.started_at for trial in view.trials)
+    last = max(trial.started_at + (trial.wall_s or 0.0) for trial in view.trials)
+    start, end = (datetime.fromtimestamp(at, UTC) for at in (first, last))
+    yield Fact("Measured", f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC")
+
+
+def _objective(view: View) -> str:
+    names = [f"{workload.primary.name} of {workload.text}" for workload in view.workloads]
+    if len(names) < 2:
+        return "".join(names) or MISSING
+    return f"{', '.join(names)}, with equal weights: the geometric mean of a stack's ratios to each workload's mean."
+
+
+def _order(view: View, keys: Mapping[str, str]) -> Iterable[Fact]:
+    """The order of the visits by the stacks' numbers, while that is short enough to be read."""
+    visits = {trial.visit: (trial.round, trial.order, trial.stack) for trial in view.trials}
+    if not visits or len(visits) > 60 or not all(stack in keys for _, _, stack in visits.values()):
+        return
+    rounds: dict[int, list[tuple[int, str]]] = {}
+    for turn, order, stack in visits.values():
+        rounds.setdefault(turn, []).append((order, keys[stack]))
+    lines = [
+        f"round {turn + 1}: {', '.join(key for _, key in sorted(visited))}" for turn, visited in sorted(rounds.items())
+    ]
+    yield Fact("Order of the measured visits", "; ".join(lines))
+
+
+def _event(event: Event, view: View) -> Fact:
+    start = min((e.at for e in view.events), default=event.at)
+    return Fact(f"{event.kind}, after {human_time(event.at - start)}", event.text)
+
+
+def _machine(view: View) -> tuple[Fact, ...]:
+    disks = [
+        Fact(f"Disk '{disk.role}'", f"{human_size(disk.size_bytes)}, {disk.device or 'a sparse file on a loop device'}")
+        for disk in view.disks
+    ]
+    facts = view.facts
+    if facts is None:
+        return (Fact("Machine", "Nothing is stored about it."), *disks)
+    return (
+        Fact("Host", facts.hostname),
+        Fact("System", facts.os),
+        Fact("Kernel", facts.kernel_text),
+        Fact("Processor", f"{facts.cpu_model}, {count(facts.cpus, 'CPU')}"),
+        Fact("Memory", human_size(facts.memory_bytes)),
+        Fact("I/O schedulers offered", ", ".join(sorted(facts.schedulers)) or MISSING),
+        *disks,
+    )
+
+
+def _glossary(view: View) -> tuple[Fact, ...]:
+    return (
+        Fact("visit", "one fresh build of a stack, the trials run on it, and its removal"),
+        Fact("trial", "one measured run of one workload during a visit"),
+        Fact("↑ ↓", "more is better, less is better; no arrow: neither"),
+        Fact(MISSING, "not measured; it never stands for zero"),
+        Fact("a to b", f"the {_sure(view)} interval of the figure above it, or the least and the most where so said"),
+    )

@@ -1,0 +1,49 @@
+"""The report as one HTML file: no script, no request, light and dark, wide and narrow, and on paper."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from strata.report import charts
+from strata.report.model import ReportModel
+
+
+def render(model: ReportModel) -> str:
+    """The whole page as text, to be written as UTF-8."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("strata.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["json_number"] = json.dumps
+    style = environment.get_template("style.css").render()
+    drawings, legends = _drawings(model)
+    page = environment.get_template("report.html.j2").render(
+        m=model, style=Markup(style), drawings=drawings, legends=legends
+    )
+    return page.lstrip()
+
+
+def _drawings(model: ReportModel) -> tuple[dict[str, Any], dict[str, list[tuple[str, str, int]]]]:
+    """id of a chart -> its drawing (a tuple of them for small multiples), and id -> (key, label, colour class)."""
+    drawings: dict[str, Any] = {}
+    legends: dict[str, list[tuple[str, str, int]]] = {}
+    if model.ranking_chart is not None:
+        drawings[model.ranking_chart.id] = Markup(charts.intervals(model.ranking_chart))
+    for section in model.workloads:
+        if section.dots is not None:
+            drawings[section.dots.id] = Markup(charts.dots(section.dots))
+        for chart in section.percentiles:
+            drawings[chart.id] = Markup(charts.percentiles(chart))
+            legends[chart.id] = [
+                (line.key, line.label, index % len(charts.PALETTE) + 1) for index, line in enumerate(chart.lines)
+            ]
+        for series in section.series:
+            drawings[series.id] = tuple(Markup(drawing) for drawing in charts.series(series))
+    return drawings, legends

@@ -1,0 +1,66 @@
+"""The report and the verdict as JSON. Missing figures are null."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from strata.report.model import Estimate, ReportModel
+
+
+def render(model: ReportModel) -> str:
+    """The whole model. Numbers are in the unit named beside them, in texts as shown."""
+    return json.dumps(asdict(model), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def verdict_json(model: ReportModel) -> dict[str, Any]:
+    """What a script asks: who is best, how sure, and what is missing. Figures are in their declared units."""
+    return {
+        "version": model.version,
+        "campaign": model.campaign,
+        "sentence": model.verdict.sentence,
+        "best": model.verdict.best,
+        "tied": list(model.verdict.tied),
+        "undecided": model.verdict.undecided,
+        "ranking": [
+            {
+                "stack": standing.stack,
+                "visits": standing.visits,
+                "decision": standing.decision,
+                "score": standing.score,
+                "ratio_to_best": _estimate(standing.ratio) if standing.ratio is not None else None,
+                "metrics": {
+                    workload: {metric: _estimate(estimate) for metric, estimate in metrics.items()}
+                    for workload, metrics in standing.metrics.items()
+                },
+            }
+            for standing in model.standings
+        ],
+        "unranked": [{"stack": left.stack, "reasons": list(left.reasons)} for left in model.unranked],
+        "skipped": [{"stack": left.stack, "reasons": list(left.reasons)} for left in model.skipped],
+        "failed": [
+            {
+                "visit": failure.visit,
+                "stack": failure.stack,
+                "workload": failure.workload,
+                "outcome": failure.outcome,
+                "reason": failure.reason,
+            }
+            for failure in model.failed
+        ],
+        "warnings": [
+            {"kind": warned.kind, "stack": warned.stack, "workload": warned.workload, "text": warned.text}
+            for warned in model.warnings
+        ],
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "point": estimate.point,
+        "low": estimate.low,
+        "high": estimate.high,
+        "unit": estimate.unit,
+        "better": estimate.better,
+    }

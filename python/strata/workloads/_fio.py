@@ -1,0 +1,96 @@
+"""What the presets and a user's own job file have in common."""
+
+from __future__ import annotations
+
+import re
+
+from strata.model import Command, Facts
+from strata.units import format_size
+from strata.workloads import _fio_json
+
+OLDEST = (3, 16)  # Ubuntu 20.04's, the oldest whose JSON is tested
+
+
+def reasons(facts: Facts) -> list[str]:
+    """Why fio cannot be used on this machine; [] = it can."""
+    version = facts.tools.get("fio")
+    if version is None:
+        return ["fio is not installed; install it with `apt-get install fio`"]
+    match = re.search(r"(\d+)\.(\d+)", version)
+    if match and (int(match[1]), int(match[2])) < OLDEST:
+        return [f"fio {match[0]} is older than {OLDEST[0]}.{OLDEST[1]}; install a newer one"]
+    return []
+
+
+def seconds(value_s: float) -> str:
+    """A time as fio reads it: "30s", "1500ms"."""
+    return f"{round(value_s)}s" if value_s == round(value_s) else f"{round(value_s * 1000)}ms"
+
+
+def randseed(seed: int) -> int:
+    """fio reads a signed 64-bit number here, and refuses a larger one."""
+    return seed % (1 << 32)
+
+
+def layout(path: str, size_bytes: int, scratch: str, seed: int, extra: tuple[str, ...]) -> Command:
+    """Writes every block once, so that nothing is sparse or unwritten when the clock starts.
+
+    Through the page cache, because that works on every file system, lets it choose extents as it does for
+    any large file, and is the way on which btrfs compresses; random data, so that a stack that
+    compresses or drops duplicates gains nothing that it would not gain in use.
+    """
+    argv = (
+        "fio",
+        "--name=layout",
+        f"--filename={path}",
+        "--rw=write",
+        "--bs=1M",
+        f"--size={format_size(size_bytes)}",
+        "--ioengine=psync",
+        "--direct=0",
+        "--fallocate=none",
+        "--end_fsync=1",
+        "--refill_buffers=1",
+        "--randrepeat=0",
+        f"--randseed={randseed(seed)}",
+        *extra,
+        "--eta=never",
+        f"--output={scratch}/layout.txt",
+    )
+    return Command(argv, timeout_s=patience_s(size_bytes))
+
+
+def patience_s(size_bytes: int) -> float:
+    """How long writing or reading this much may take: slower than 1 MiB/s is not a result any more."""
+    return 600.0 + size_bytes / (1 << 20)
+
+
+def reporting(scratch: str, runtime_s: float | None) -> tuple[str, ...]:
+    """Options, without dashes, for what `_fio_json.read` needs: the 1 s series, and percentiles of the whole latency.
+
+    fio's default percentiles leave out the submission, where some file systems do most of their work.
+    """
+    prefix = _log_prefix(scratch, runtime_s)
+    return (
+        "lat_percentiles=1",
+        "clat_percentiles=0",
+        f"write_iops_log={prefix}",
+        f"write_bw_log={prefix}",
+        "log_avg_msec=1000",
+        "per_job_logs=0",
+    )
+
+
+def logs(scratch: str, runtime_s: float | None) -> dict[str, str]:
+    """Where the series of `reporting` will be: name of the collected file -> path."""
+    prefix = _log_prefix(scratch, runtime_s)
+    return {_fio_json.IOPS_LOG: f"{prefix}_iops.log", _fio_json.BANDWIDTH_LOG: f"{prefix}_bw.log"}
+
+
+def output(scratch: str) -> tuple[str, ...]:
+    return ("--eta=never", "--output-format=json", f"--output={scratch}/fio.json")
+
+
+def _log_prefix(scratch: str, runtime_s: float | None) -> str:
+    # fio appends to a log shared by its jobs: a second, longer run in the same scratch needs another name
+    return f"{scratch}/series" if runtime_s is None else f"{scratch}/series-{seconds(runtime_s)}"

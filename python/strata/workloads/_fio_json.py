@@ -1,0 +1,191 @@
+"""What fio leaves behind, read: its JSON output (3.16 to 3.40) and its 1 s logs. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from strata.errors import WorkloadFailed
+from strata.model import Measured, Metric, TrialOutput
+from strata.workloads._common import last_lines
+
+JSON = "fio.json"  # names of the collected files
+IOPS_LOG = "iops.log"
+BANDWIDTH_LOG = "bw.log"
+
+_MIB = 1 << 20
+_NS_PER_MS = 1e6
+# metric suffix -> key of fio's percentile object
+_PERCENTILES = {"p50": "50.000000", "p95": "95.000000", "p99": "99.000000", "p99.9": "99.900000"}
+
+
+def _declare() -> Iterator[Metric]:
+    yield Metric("iops", "IOPS", "higher", "reads and writes completed per second")
+    yield Metric("bandwidth", "MiB/s", "higher", "bytes read and written per second")
+    for way in ("read", "write"):
+        yield Metric(f"{way}_iops", "IOPS", "higher", f"{way}s completed per second")
+        yield Metric(f"{way}_bandwidth", "MiB/s", "higher", f"bytes of {way}s per second")
+    for way, what in (("read", "a read"), ("write", "a write"), ("sync", "an fsync or fdatasync")):
+        yield Metric(f"{way}_lat_mean_ms", "ms", "lower", f"mean time of {what} from its submission to its completion")
+        for name in _PERCENTILES:
+            yield Metric(f"{way}_lat_{name}_ms", "ms", "lower", f"{name[1:]} % of these took no longer than this")
+        yield Metric(f"{way}_lat_max_ms", "ms", "lower", f"longest time of {what}")
+    yield Metric("runtime_s", "s", "lower", "fio's own run time of its jobs, without laying out files")
+    yield Metric("cpu_usr_pct", "%", "lower", "user time of fio's jobs, in % of one CPU per job")
+    yield Metric("cpu_sys_pct", "%", "lower", "kernel time of fio's jobs, in % of one CPU per job")
+
+
+METRICS: tuple[Metric, ...] = tuple(_declare())
+
+
+def read(output: TrialOutput, *, sequential_groups: bool = False) -> Measured:
+    """The figures of one fio run made with --output-format=json and group reporting.
+
+    `sequential_groups`: the groups of the job file ran one after another, so that run times add up and
+    rates are totals over the summed time; otherwise they ran at once and rates add up.
+    Raises WorkloadFailed with fio's own words when there is no figure to trust.
+    """
+    jobs = _jobs(output)
+    try:
+        _refuse_errors(jobs, output)
+        return _measured(jobs, output, sequential_groups)
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
+        raise WorkloadFailed(
+            f"fio's JSON output has another shape than that of fio 3.16 to 3.40 ({problem!r}); "
+            "look at `fio --version` and at the trial's fio.json"
+        ) from problem
+
+
+def _jobs(output: TrialOutput) -> list[Mapping[str, Any]]:
+    text = output.files.get(JSON)
+    said = last_lines(output.stderr)
+    because = f": {said}" if said else "; run the command by hand to see why"
+    if text is None or "{" not in text:
+        raise WorkloadFailed(f"fio ended with exit code {output.exit_code} and left no results{because}")
+    try:
+        # fio prints notes and warnings before the JSON, into the same file
+        document, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
+    except (ValueError, RecursionError) as problem:
+        raise WorkloadFailed(
+            f"fio's JSON output is cut off or damaged ({type(problem).__name__}); "
+            f"fio ended with exit code {output.exit_code}{because}"
+        ) from problem
+    jobs = document.get("jobs") if isinstance(document, dict) else None
+    if not isinstance(jobs, list) or not jobs or not all(isinstance(job, dict) for job in jobs):
+        raise WorkloadFailed(f"fio reports no jobs (exit code {output.exit_code}){because}")
+    return jobs
+
+
+def _refuse_errors(jobs: Sequence[Mapping[str, Any]], output: TrialOutput) -> None:
+    said = last_lines(output.stderr)
+    for job in jobs:
+        name = job.get("jobname", "?")
+        error = int(job.get("error", 0))
+        if error:
+            raise WorkloadFailed(
+                f"fio's job '{name}' stopped with error {error}, {os.strerror(error)}{f': {said}' if said else ''}"
+            )
+        if total := int(job.get("total_err", 0)):
+            raise WorkloadFailed(f"fio's job '{name}' had {total} I/O errors{f': {said}' if said else ''}")
+        for way in ("read", "write", "trim"):
+            figures = job.get(way, {})
+            for key, what in (("short_ios", "cut short"), ("drop_ios", "dropped")):
+                if count := int(figures.get(key, 0)):
+                    raise WorkloadFailed(
+                        f"{count} {way}s of fio's job '{name}' were {what}; see whether the target is full or damaged"
+                    )
+    if output.exit_code != 0:
+        raise WorkloadFailed(f"fio ended with exit code {output.exit_code}: {said or 'it said nothing more'}")
+    if not any(int(job[way]["io_bytes"]) > 0 for job in jobs for way in ("read", "write")):
+        raise WorkloadFailed("fio read and wrote nothing; see whether its size or run time is too small")
+
+
+def _measured(jobs: Sequence[Mapping[str, Any]], output: TrialOutput, sequential_groups: bool) -> Measured:
+    job_seconds = [max(float(job[way]["runtime"]) for way in ("read", "write")) / 1000 for job in jobs]
+    runtime_s = sum(job_seconds) if sequential_groups else max(job_seconds)
+    if not 0 <= runtime_s <= output.wall_s + 1:
+        raise ValueError(f"a run time of {runtime_s} s in {output.wall_s} s")
+    metrics = dict(_rates(jobs, runtime_s if sequential_groups else None))
+    if metrics.get("iops", 0) <= 0 or runtime_s == 0:
+        raise WorkloadFailed("fio ran for so short a time that it has no rate; give it a larger size or run time")
+    metrics["runtime_s"] = runtime_s
+    notes: tuple[str, ...] = ()
+    if len(jobs) == 1:
+        for way in ("read", "write", "sync"):
+            metrics.update(_latencies(way, jobs[0].get(way, {})))
+        metrics["cpu_usr_pct"] = float(jobs[0]["usr_cpu"])
+        metrics["cpu_sys_pct"] = float(jobs[0]["sys_cpu"])
+    else:
+        notes = (f"fio reported {len(jobs)} groups; latencies and CPU of several groups cannot be put into one",)
+    if any(not math.isfinite(value) or value < 0 for value in metrics.values()):
+        raise ValueError("a figure that is negative or no number")
+    return Measured(
+        metrics=metrics,
+        series={} if sequential_groups else dict(_series(output.files, runtime_s)),
+        bytes_read=sum(int(job["read"]["io_bytes"]) for job in jobs),
+        bytes_written=sum(int(job["write"]["io_bytes"]) for job in jobs),
+        notes=notes,
+    )
+
+
+def _rates(jobs: Sequence[Mapping[str, Any]], shared_s: float | None) -> Iterator[tuple[str, float]]:
+    """Rates by direction and together. `shared_s`: the time of all groups, when they followed one another."""
+    iops: list[float] = []
+    bandwidth: list[float] = []
+    for way in ("read", "write"):
+        ios = sum(int(job[way]["total_ios"]) for job in jobs)
+        if not ios or shared_s == 0:
+            continue
+        if shared_s is None:
+            iops.append(math.fsum(float(job[way]["iops"]) for job in jobs))
+            bandwidth.append(math.fsum(float(job[way]["bw_bytes"]) for job in jobs) / _MIB)
+        else:
+            iops.append(ios / shared_s)
+            bandwidth.append(sum(int(job[way]["io_bytes"]) for job in jobs) / _MIB / shared_s)
+        yield f"{way}_iops", iops[-1]
+        yield f"{way}_bandwidth", bandwidth[-1]
+    if iops:
+        yield "iops", math.fsum(iops)
+        yield "bandwidth", math.fsum(bandwidth)
+
+
+def _series(files: Mapping[str, str], runtime_s: float) -> Iterator[tuple[str, Sequence[tuple[float, float]]]]:
+    for name, log, scale in (("iops", IOPS_LOG, 1.0), ("bandwidth", BANDWIDTH_LOG, 1 / 1024)):
+        points = read_log(files.get(log, ""), runtime_s)
+        if points:
+            yield name, tuple((t, value * scale) for t, value in points)
+
+
+def _latencies(way: str, figures: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    lat_ns = figures.get("lat_ns", {})
+    if not lat_ns.get("max"):  # gtod_reduce, or nothing of this kind: not measured, not 0
+        return
+    yield f"{way}_lat_mean_ms", float(lat_ns["mean"]) / _NS_PER_MS
+    # asked for percentiles of the whole latency only, as we do, older fio files them under clat_ns all the same
+    percentiles = lat_ns.get("percentile") or figures.get("clat_ns", {}).get("percentile", {})
+    for name, key in _PERCENTILES.items():
+        if key in percentiles:
+            yield f"{way}_lat_{name}_ms", float(percentiles[key]) / _NS_PER_MS
+    yield f"{way}_lat_max_ms", float(lat_ns["max"]) / _NS_PER_MS
+
+
+def read_log(text: str, runtime_s: float) -> list[tuple[float, float]]:
+    """(end of the second, value) for each whole second of a fio log made with log_avg_msec=1000.
+
+    Lines are "ms, value, direction, block size, ..."; those of all jobs and directions of a second are added.
+    fio writes no line for a second in which nothing completed: it counts as 0. The last second, which only some of
+    the jobs may have logged, is left out. Raises ValueError on a line that is none.
+    """
+    seconds: dict[int, float] = {}
+    for line in text.splitlines():
+        if line.strip():
+            at_ms, value = line.split(",")[:2]
+            second = max(1, round(int(at_ms) / 1000))
+            seconds[second] = seconds.get(second, 0.0) + float(value)
+    if not seconds:
+        return []
+    last = math.ceil(runtime_s - 0.1) - 1  # a run of 30.001 s has 29 whole seconds that every job has logged
+    return [(float(second), seconds.get(second, 0.0)) for second in range(1, last + 1)]

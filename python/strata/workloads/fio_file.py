@@ -1,0 +1,120 @@
+"""`fio:PATH`: any fio job file, pointed at the target."""
+
+from __future__ import annotations
+
+from strata.errors import Refused
+from strata.model import (
+    Call,
+    Command,
+    Facts,
+    Kind,
+    Measured,
+    Metric,
+    Param,
+    ParamType,
+    Target,
+    TrialOutput,
+    TrialPlan,
+    Workload,
+    WorkloadInfo,
+)
+from strata.workloads import _fio, _fio_jobfile, _fio_json
+from strata.workloads._common import declared
+
+# Names in the job file without a directory (a verify state, a latency log) are relative to the working directory.
+_IN_SCRATCH = 'cd "$1" && shift && exec "$@"'
+
+
+class FioFile:
+    info = WorkloadInfo(
+        name="fio:",
+        about=(
+            "A fio job file of your own, its files put on the target. What could write elsewhere (paths, programs, "
+            "engines of the network) is refused."
+        ),
+        params=(
+            Param("runtime", ParamType.TIME, "make every job run this long; without it the file decides", minimum=1.0),
+            Param(
+                "primary",
+                ParamType.CHOICE,
+                "the metric that decides",
+                default="iops",
+                choices=tuple(metric.name for metric in _fio_json.METRICS),
+            ),
+            Param("timeout", ParamType.TIME, "without runtime, stop it after this long", default=3600.0, minimum=1.0),
+        ),
+        metrics=_fio_json.METRICS,
+        primary="iops",
+        accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
+        tools=("fio", "sh"),
+    )
+
+    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
+        return _fio.reasons(facts)
+
+    def checks(self, spec: Call) -> list[Command]:
+        """Raises Refused when the job file could write outside its target."""
+        return [Command(("fio", "--parse-only", "-"), timeout_s=60.0, stdin=_content(spec))]
+
+    def data_bytes(self, spec: Call) -> int:
+        return _fio_jobfile.data_bytes(str(spec["content"]))
+
+    def primary_of(self, spec: Call) -> Metric:
+        return declared(self.info, str(spec["primary"]))
+
+    def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        """Raises Refused when the job file could write outside its target."""
+        content = _content(spec)
+        size = self.data_bytes(spec)
+        runtime_s = None if spec["runtime"] is None else float(spec["runtime"])
+        expect_s = None if runtime_s is None else runtime_s * _fio_jobfile.groups(content)
+        ours: dict[str, str | None] = {}
+        if not _fio_jobfile.seeded(content):
+            ours["randseed"] = str(_fio.randseed(seed))
+        if runtime_s is not None:
+            ours |= {"time_based": "1", "runtime": _fio.seconds(runtime_s)}
+        put: dict[str, str] = {}
+        prepare: tuple[Command, ...] = ()
+        if target.kind is Kind.BLOCK:
+            ours |= {"filename": target.path, "nrfiles": "1", "allow_file_create": "0"}
+            if size:  # written once as far as the job says that it reaches
+                prepare = (_fio.layout(target.path, size, scratch, seed, ("--allow_file_create=0",)),)
+        else:
+            ours["directory"] = target.path
+            # fio lays its files out as it would itself before its clock starts
+            put[f"{scratch}/layout.fio"] = _fio_jobfile.aimed(content, ours | {"create_only": "1"})
+            options = ("--eta=never", f"--output={scratch}/layout.txt")
+            prepare = (_run(scratch, "layout.fio", options, _fio.patience_s(size)),)
+        reporting = dict(option.split("=", 1) for option in _fio.reporting(scratch, runtime_s))
+        put[f"{scratch}/job.fio"] = _fio_jobfile.aimed(content, ours | {"group_reporting": None} | reporting)
+        return TrialPlan(
+            prepare=prepare,
+            measure=_run(
+                scratch,
+                "job.fio",
+                _fio.output(scratch),
+                float(spec["timeout"] or 0) if expect_s is None else expect_s + 600.0,
+            ),
+            collect={_fio_json.JSON: f"{scratch}/fio.json"} | _fio.logs(scratch, runtime_s),
+            put=put,
+            expect_s=expect_s,
+            buffered=_fio_jobfile.buffered(content),
+        )
+
+    def read(self, spec: Call, output: TrialOutput) -> Measured:
+        return _fio_json.read(output, sequential_groups=_fio_jobfile.groups(str(spec["content"])) > 1)
+
+
+def _content(spec: Call) -> str:
+    content = str(spec["content"])
+    reasons = _fio_jobfile.refusals(content)
+    if reasons:
+        raise Refused([f"the job file {spec.path}, {reason}" for reason in reasons])
+    return content
+
+
+def _run(scratch: str, job_file: str, options: tuple[str, ...], timeout_s: float) -> Command:
+    return Command(("sh", "-c", _IN_SCRATCH, "sh", scratch, "fio", *options, job_file), timeout_s=timeout_s)
+
+
+WORKLOADS: tuple[Workload, ...] = (FioFile(),)

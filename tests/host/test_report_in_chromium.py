@@ -1,0 +1,258 @@
+"""The report as a reader sees it: headless Chromium, light and dark, wide and narrow, and printed.
+
+Needs the Debian package `chromium` and the Python package `websockets`; without them the tests are skipped.
+STRATA_SHOTS=DIR keeps the pictures.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from strata import report
+from strata.analysis.checks import warnings
+from strata.analysis.rank import rank
+from strata.model import View
+from strata.report import html
+
+CHROMIUM = shutil.which("chromium")
+if CHROMIUM is None:
+    pytest.skip("Chromium is not installed: apt-get install chromium.", allow_module_level=True)
+pytest.importorskip("websockets", reason="The package websockets is not installed: pip install websockets.")
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--remote-debugging-port=0",
+)
+WIDE, NARROW = 1400, 360
+
+# Text that leaves the window, its drawing, or a box that hides what does not fit. Tables may scroll in their own box.
+CUT_OFF = """
+(() => {
+  const found = [];
+  const say = (what, el) => found.push(what + ': ' + el.textContent.trim().slice(0, 60));
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const el = node.parentElement;
+    if (!node.textContent.trim() || el.closest('title, desc, style')) continue;
+    if (!el.checkVisibility()) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const svg = el.closest('svg');
+    const box = svg ? el.getBoundingClientRect() : range.getBoundingClientRect();
+    if (!box.width) continue;
+    const frame = svg ? svg.getBoundingClientRect()
+      : el.closest('.scroll') ? null : { left: 0, right: innerWidth, top: -Infinity, bottom: Infinity };
+    if (frame && (box.left < frame.left - 1 || box.right > frame.right + 1
+      || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)) say(svg ? 'drawing' : 'window', el);
+  }
+  for (const el of document.querySelectorAll('body *')) {
+    const style = getComputedStyle(el);
+    if (!el.closest('svg') && ['hidden', 'clip'].includes(style.overflowX) && el.scrollWidth > el.clientWidth)
+      say('hidden', el);
+    if (style.textOverflow === 'ellipsis' && el.scrollWidth > el.clientWidth) say('ellipsis', el);
+  }
+  return found;
+})()
+"""
+SMALLEST_TEXT = """
+Math.min(...[...document.querySelectorAll('svg text')].filter(t => t.textContent.trim()).map(t =>
+  parseFloat(getComputedStyle(t).fontSize) * t.ownerSVGElement.getBoundingClientRect().width
+  / t.ownerSVGElement.viewBox.baseVal.width))
+"""
+
+
+def _synthetic() -> ModuleType:
+    path = Path(__file__).parents[1] / "unit" / "report" / "synthetic.py"
+    spec = importlib.util.spec_from_file_location("synthetic_for_chromium", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+SYNTHETIC = _synthetic()
+
+
+class Page:
+    """One page of a headless Chromium, spoken to in the DevTools protocol."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+        self._ids = itertools.count(1)
+        self.events: list[dict[str, Any]] = []
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        number = next(self._ids)
+        self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
+        while True:
+            message = json.loads(self._socket.recv(timeout=60))
+            if message.get("id") == number:
+                assert "error" not in message, message
+                return dict(message["result"])
+            self.events.append(message)
+
+    def open(self, path: Path, width: int, scheme: str) -> None:
+        height = 900 if width >= 700 else 740
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 700
+        )
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.events.clear()
+        self.call("Page.navigate", url=path.as_uri())
+        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+            self.events.append(json.loads(self._socket.recv(timeout=60)))
+
+    def value(self, script: str) -> Any:
+        result = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def seen(self, method: str) -> list[dict[str, Any]]:
+        return [event["params"] for event in self.events if event["method"] == method]
+
+    def shot(self, name: str) -> None:
+        if folder := os.environ.get("STRATA_SHOTS"):
+            picture = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=self._whole())
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            (Path(folder) / f"{name}.png").write_bytes(base64.b64decode(picture["data"]))
+
+    def _whole(self) -> dict[str, float]:
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        return {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 15_000), "scale": 1}
+
+    def pdf(self) -> bytes:
+        return base64.b64decode(self.call("Page.printToPDF", printBackground=False)["data"])
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    profile = tmp_path_factory.mktemp("chromium")
+    assert CHROMIUM is not None
+    with subprocess.Popen(
+        [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as browser:
+        from websockets.sync.client import connect
+
+        try:
+            with connect(_address(profile, browser), max_size=None) as socket:
+                yield Page(socket)
+        finally:
+            browser.terminate()
+
+
+def _address(profile: Path, browser: subprocess.Popen[bytes]) -> str:
+    from urllib.request import ProxyHandler, build_opener
+
+    told = profile / "DevToolsActivePort"
+    for _ in range(600):
+        if told.exists() and told.read_text().count("\n"):
+            break
+        assert browser.poll() is None, "Chromium ended before it could be spoken to"
+        time.sleep(0.1)
+    port = told.read_text().splitlines()[0]
+    with build_opener(ProxyHandler({})).open(f"http://127.0.0.1:{port}/json/list", timeout=60) as answer:
+        targets = json.load(answer)
+    return str(next(target["webSocketDebuggerUrl"] for target in targets if target["type"] == "page"))
+
+
+def _written(view: View, path: Path) -> Path:
+    path.write_text(html.render(report.build(view, rank(view), warnings(view))), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("reports")
+    views: dict[str, View] = {
+        "ordinary": SYNTHETIC.ordinary(),
+        "many": SYNTHETIC.many(100),
+        "skipped": SYNTHETIC.all_skipped(),
+    }
+    return {name: _written(view, folder / f"{name}.html") for name, view in views.items()}
+
+
+@pytest.mark.parametrize("name", ["ordinary", "many", "skipped"])
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_whole_and_asks_for_nothing(
+    page: Page, pages: dict[str, Path], name: str, width: int, scheme: str
+) -> None:
+    page.open(pages[name], width, scheme)
+    page.value("document.querySelectorAll('details').forEach(d => d.open = true)")
+    page.shot(f"{name}-{scheme}-{width}")
+
+    requests = [request["request"]["url"] for request in page.seen("Network.requestWillBeSent")]
+    assert [url for url in requests if not url.startswith("data:")] == [pages[name].as_uri()]
+    assert page.seen("Log.entryAdded") == []
+    assert page.seen("Runtime.consoleAPICalled") == []
+    assert page.seen("Runtime.exceptionThrown") == []
+    assert page.value("document.scrollingElement.scrollWidth <= innerWidth")
+    assert page.value("innerWidth") == width
+    assert page.value(CUT_OFF) == []
+    if name != "skipped":
+        assert page.value(SMALLEST_TEXT) >= 9
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_and_drawings_stand_out_from_the_page(page: Page, pages: dict[str, Path], scheme: str) -> None:
+    page.open(pages["ordinary"], WIDE, scheme)
+    colours = """
+      (() => {
+        const rgb = c => (c.match(/[\\d.]+/g) || []).map(Number);
+        const lum = c => { const [r, g, b] = rgb(c).map(v => v / 255)
+          .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+          return .2126 * r + .7152 * g + .0722 * b; };
+        const back = lum(getComputedStyle(document.body).backgroundColor);
+        const ratio = c => { const l = lum(c); return (Math.max(l, back) + .05) / (Math.min(l, back) + .05); };
+        const of = (sel, prop) => [...document.querySelectorAll(sel)].map(e => getComputedStyle(e)[prop])
+          .filter(c => rgb(c).length === 3).map(ratio);
+        return [Math.min(...of('p, td, th, dd, dt, svg text, small, .span', 'color')),
+                Math.min(...of('svg text', 'fill')),
+                Math.min(...of('svg .mark-symbol path, svg .mark-line path', 'stroke'))];
+      })()"""
+    words, labels, marks = page.value(colours)
+    assert words >= 4.5
+    assert labels >= 3
+    assert marks >= 3
+
+
+@pytest.mark.parametrize("name", ["ordinary", "many"])
+def test_it_prints_with_nothing_cut_off(page: Page, pages: dict[str, Path], name: str) -> None:
+    page.open(pages[name], 718, "dark")  # A4 within Chromium's margins
+    page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    try:
+        assert page.value("document.scrollingElement.scrollWidth <= innerWidth")
+        assert page.value("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert page.value("document.querySelector('details pre').checkVisibility({contentVisibilityAuto: true})")
+        page.shot(f"{name}-print")
+    finally:
+        page.call("Emulation.setEmulatedMedia", media="")
+    assert page.pdf().startswith(b"%PDF")

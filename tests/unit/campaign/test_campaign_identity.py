@@ -1,0 +1,110 @@
+"""When two campaigns are the same, how they differ, and campaigns from the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from strata.campaign import Campaign, DiskSpec, differences, from_expressions, load
+from strata.errors import BadInput
+from strata.model import Rule
+
+from .catalogue import LAYERS, WORKLOADS
+
+FILES = {"a.fio": "[a]"}
+
+
+def campaign(text: str, content: str = "[a]") -> Campaign:
+    return load(text, where="x.yaml", layers=LAYERS, workloads=WORKLOADS, read_file=lambda _: content)
+
+
+def from_line(*expressions: str, workloads: tuple[str, ...] = ()) -> Campaign:
+    return from_expressions(expressions, workloads, layers=LAYERS, workloads=WORKLOADS, read_file=FILES.__getitem__)
+
+
+BASE = "stacks: ['disk | {ext4, xfs}']\nworkloads: ['fio:a.fio', null]\n"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        BASE + "# a comment\n",
+        BASE + "name: another\nabout: else\nseed: 5\n",
+        BASE + "rule: {rounds: 50, budget: 9h, within: 1%, confidence: 90%}\n",
+        BASE + "disks: {disk: {size: 4096M}}\n",
+        "workloads: [null, 'fio:\"a.fio\"']\nstacks: [[disk, xfs], 'disk | ext4()']\n",
+        BASE + "exclude: []\ntestbed: local\n",
+    ],
+)
+def test_the_same_campaign(other: str) -> None:
+    assert campaign(other).fingerprint == campaign(BASE).fingerprint
+    assert differences(campaign(BASE).describe(), campaign(other).describe()) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "content", "lines"),
+    [
+        (BASE.replace("xfs", "btrfs"), "[a]", ["- stacks: disk | xfs", "+ stacks: disk | btrfs"]),
+        (BASE.replace(", null", ""), "[a]", ["- workloads: null"]),
+        (BASE + "disks: {disk: {size: 5G}}\n", "[a]", ["~ disks disk: 4G, now 5G"]),
+        (BASE + "memory: 2G\n", "[a]", ["~ memory: not stated, now 2G"]),
+        (
+            BASE.replace("'disk", "'hdd"),
+            "[a]",
+            [
+                *("- stacks: disk | ext4", "- stacks: disk | xfs", "+ stacks: hdd | ext4", "+ stacks: hdd | xfs"),
+                *("~ disks disk: 4G, now not stated", "~ disks hdd: not stated, now 4G"),
+            ],
+        ),
+    ],
+)
+def test_another_campaign_and_what_is_different(other: str, content: str, lines: list[str]) -> None:
+    assert campaign(other, content).fingerprint != campaign(BASE).fingerprint
+    assert differences(campaign(BASE).describe(), campaign(other, content).describe()) == lines
+
+
+def test_a_changed_workload_file_is_another_campaign() -> None:
+    one, two = campaign(BASE, "[a]"), campaign(BASE, "[b]")
+    assert one.fingerprint != two.fingerprint
+    (line,) = differences(one.describe(), two.describe())
+    assert line.startswith("~ content fio:a.fio: ")
+
+
+def test_differences_take_what_others_add_to_a_description() -> None:
+    assert differences({}, {"devices": ["disk=/dev/x"]}) == ["+ devices: disk=/dev/x"]
+    assert differences({"devices": ["a"]}, {"devices": []}) == ["- devices: a"]
+
+
+def test_the_fingerprint_does_not_change_between_versions() -> None:
+    """A run directory made today must be found to be the same campaign tomorrow."""
+    assert campaign(BASE).fingerprint == "38fc29aedbb255650a6ebb3f2d42c9186c87dc65ff8534ddacd221e172a39e9c"
+
+
+def test_a_command_line() -> None:
+    found = from_line("hdd | {ext4,  xfs}", "4*ssd | zfs", workloads=("fio:a.fio(runtime={5s, 6s})", "null", "null"))
+    assert [stack.text for stack in found.stacks] == ["hdd | ext4", "hdd | xfs", "4*ssd | zfs"]
+    assert [call.text for call in found.workloads] == ["fio:a.fio(runtime=5s)", "fio:a.fio(runtime=6s)", "null"]
+    assert found.name == "hdd | {ext4, xfs} and 1 more"
+    assert found.disks == {"hdd": DiskSpec(), "ssd": DiskSpec()}
+    assert (found.rule, found.seed, found.testbed, found.memory_bytes) == (Rule(), None, "local", None)
+    assert [call.text for call in from_line("disk | ext4").workloads] == ["fio/randrw-75-25", "dd/seqwrite-sync"]
+
+
+def test_the_text_of_a_command_line_is_a_file_of_the_same_campaign() -> None:
+    for expressions in (["disk | ext4"], ['disk\n| ext4(mkfs="a \\"b\\" é\\n")', "hdd | {ext4, xfs}"]):
+        found = from_line(*expressions, workloads=("fio:a.fio(runtime=5s)",))
+        again = campaign(found.text)
+        assert again.fingerprint == found.fingerprint
+        assert (again.name, again.stacks, again.workloads) == (found.name, found.stacks, found.workloads)
+
+
+def test_mistakes_on_the_command_line_come_at_once() -> None:
+    with pytest.raises(BadInput) as caught:
+        from_line("disk | ext5", "disk |", workloads=("nul", "fio:"))
+    assert [(problem.where, problem.column) for problem in caught.value.problems] == [
+        ("stack 2", 7),
+        ("stack 1", 8),
+        ("workload 1", 1),
+        ("workload 2", 1),
+    ]
+    with pytest.raises(BadInput, match="no stack is given"):
+        from_line()

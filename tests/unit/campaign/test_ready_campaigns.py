@@ -1,0 +1,45 @@
+"""Every file in campaigns/ loads with the layers and workloads that there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata import layers, workloads
+from strata.campaign import Campaign, load
+
+FOLDER = Path(__file__).parents[3] / "campaigns"
+
+
+def campaign(path: Path) -> Campaign:
+    return load(
+        path.read_text(),
+        where=path.name,
+        layers=layers.catalogue(),
+        workloads=workloads.catalogue(),
+        read_file=lambda name: (path.parent / name).read_text(),
+    )
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_it_loads_and_is_called_after_its_file(path: Path) -> None:
+    found = campaign(path)
+    assert found.name == path.stem
+    assert found.about
+    assert len(found.stacks) > 1
+
+
+def test_the_demo_is_what_the_readme_promises() -> None:
+    found = campaign(FOLDER / "demo.yaml")
+    assert [stack.text for stack in found.stacks] == [
+        f"disk | {fs}" for fs in ("ext4", "xfs", "btrfs", "btrfs(nodatacow)")
+    ]
+    assert [call.text for call in found.workloads] == ["fio/randrw-75-25(runtime=6s)", "dd/seqwrite-sync"]
+    assert found.rule.rounds == 5
+
+
+def test_the_study_of_2016_has_its_stacks_and_the_published_variants() -> None:
+    found = campaign(FOLDER / "lxd-backends.yaml")
+    assert "disk | partition | xfs(noatime, nobarrier)" in [stack.text for stack in found.stacks]
+    assert [call.variant for call in found.workloads] == ["study", "study"]

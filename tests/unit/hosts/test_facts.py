@@ -1,0 +1,67 @@
+"""What a machine said of itself, read."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from strata.hosts import facts
+
+SAID = """@hostname
+box
+@kernel
+6.12.107+deb13-amd64
+@os
+Debian GNU/Linux 13 (trixie)
+@cpu_model
+Some CPU
+@cpus
+4
+@memory_kb
+2048
+@uid
+0
+@machine_id
+abc
+@free
+ 4096
+@filesystems
+ext4
+nfs
+xfs
+@schedulers
+[none] mq-deadline
+none [bfq]
+@tool fio
+fio-3.39
+@tool mkfs.xfs
+mkfs.xfs version 6.13.0
+@tool quiet
+"""
+
+
+def test_known_answer() -> None:
+    found = facts.parse(SAID)
+    assert (found.hostname, found.kernel, found.kernel_text) == ("box", (6, 12, 107), "6.12.107+deb13-amd64")
+    assert (found.cpus, found.memory_bytes, found.root, found.free_bytes) == (4, 2048 * 1024, True, 4096)
+    assert found.filesystems == {"ext4", "nfs", "xfs"}
+    assert found.schedulers == {"none", "mq-deadline", "bfq"}
+    assert found.tools == {"fio": "fio-3.39", "mkfs.xfs": "mkfs.xfs version 6.13.0", "quiet": "present"}
+
+
+def test_kernels_with_short_versions() -> None:
+    assert facts.parse("@kernel\n6.1-rc3\n").kernel == (6, 1, 3)
+    assert facts.parse("@kernel\n7\n").kernel == (7, 0, 0)
+    assert facts.parse("").kernel == (0, 0, 0)
+
+
+def test_the_question_names_each_tool_once_with_how_it_tells_its_version() -> None:
+    argv = facts.command(["fio", "mkfs.xfs", "fio", "sh"], "/srv").argv
+    assert argv[4:] == ("/srv", "fio=--version", "mkfs.xfs=-V", "sh=")
+
+
+@given(st.from_regex(r"(@[a-z_]+( [a-z.]+)?\n|[ -~]*\n){0,10}", fullmatch=True))
+def test_odd_machines_are_read_without_an_exception_but_a_bad_number(said: str) -> None:
+    try:
+        facts.parse(said)
+    except ValueError as error:
+        assert "int()" in str(error)

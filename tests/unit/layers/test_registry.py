@@ -1,0 +1,99 @@
+"""The registry finds drivers by looking, and every driver declares itself in full."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from strata import layers
+from strata.layers import _steps, catalogue, drivers
+from strata.model import Kind, Param, ParamType
+
+from .layer_cases import HERE, LAYERS, facts, spec
+
+FOLDER = Path(layers.__file__).parent
+MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
+
+
+def test_every_file_is_a_layer_of_its_name() -> None:
+    assert list(drivers()) == MODULES
+    assert {name: driver.info for name, driver in drivers().items()} == dict(catalogue())
+
+
+def test_issue_a_is_covered() -> None:
+    assert set(LAYERS) >= {
+        "disk", "partition", "scheduler", "ext4", "xfs", "btrfs", "f2fs", "dir", "existing", "null",
+    }  # fmt: skip
+
+
+def test_a_new_layer_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (FOLDER / "null.py").read_text().replace('name="null"', 'name="brandnew"')
+    (tmp_path / "brandnew.py").write_text(text)
+    monkeypatch.setattr(layers, "__path__", [*layers.__path__, str(tmp_path)])
+    try:
+        assert "brandnew" in drivers.__wrapped__()
+    finally:
+        sys.modules.pop("strata.layers.brandnew", None)
+
+
+def test_drivers_do_not_know_each_other() -> None:
+    for name in MODULES:
+        for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text())):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("strata.layers"):
+                assert str(node.module).startswith("strata.layers._"), f"{name} imports {node.module}"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_driver_declares_itself(layer: str) -> None:
+    info = drivers()[layer].info
+    assert info.name == layer
+    assert info.about.endswith(".")
+    names = [param.name for param in info.params]
+    assert len(names) == len(set(names))
+    for param in info.params:
+        check_param(param)
+    assert (info.provides is None) is (layer in {"null", "scheduler"})
+    assert (Kind.GRANT in info.accepts) is (layer == "disk")
+    for tool in info.tools:
+        assert tool in _steps.PACKAGES
+
+
+def check_param(param: Param) -> None:
+    assert param.about and not param.about.endswith(".")
+    assert bool(param.choices) is (param.type is ParamType.CHOICE)
+    if param.type is ParamType.FLAG:
+        assert param.default in {None, True, False}
+    if param.choices and param.default is not None:
+        assert param.default in param.choices
+    assert not (param.required and param.default is not None)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_every_layer_has_golden_cases_and_captured_outputs(layer: str) -> None:
+    assert list((HERE / "golden" / layer).glob("*.json"))
+    without = {"null", "f2fs"}  # asks nothing; no kernel at hand has it
+    assert bool(list((HERE / "captured" / layer).glob("*.json"))) is (layer not in without)
+
+
+def test_every_mount_option_excludes_its_opposite() -> None:
+    for name, driver in drivers().items():
+        flags = {p.name for p in driver.info.params if p.type is ParamType.FLAG and p.group == "mount"}
+        for positive in flags:
+            if f"no{positive}" in flags:
+                reasons = driver.reasons_not_to_run(spec(name, {positive: True, f"no{positive}": True}), facts())
+                assert any("exclude each other" in reason for reason in reasons), (name, positive)
+
+
+def test_layers_import_only_light_modules() -> None:
+    """`strata --help` and `plan` load every layer: their time is the user's."""
+    light = {"__future__", "collections", "dataclasses", "functools", "importlib", "json", "pkgutil", "re", "shlex"}
+    light |= {"strata", "types"}
+    for path in FOLDER.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert {alias.name.split(".")[0] for alias in node.names} <= light, path.name
+            elif isinstance(node, ast.ImportFrom):
+                assert str(node.module).split(".")[0] in light, path.name

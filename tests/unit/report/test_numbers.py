@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.report.numbers import MISSING, Scale, count, number, percent, places_for, places_together, scale_for
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, MISSING),
+        (math.nan, MISSING),
+        (math.inf, MISSING),
+        (0.0, "0"),
+        (12345.6, "12,346"),
+        (123.4, "123"),
+        (12.34, "12.3"),
+        (1.234, "1.23"),
+        (0.01234, "0.0123"),
+        (-1.5, "−1.50"),
+        (2e-7, "2.00e-07"),
+        (-0.0, "0"),
+    ],
+)
+def test_number(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_a_negative_that_rounds_to_nothing_has_no_sign() -> None:
+    assert number(-0.04, places=1) == "0.0"
+
+
+@given(st.floats(min_value=1e-4, max_value=1e12))
+def test_three_digits_are_kept(value: float) -> None:
+    assert float(number(value).replace(",", "")) == pytest.approx(value, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("unit", "largest", "shown"),
+    [
+        ("bytes", 5 * 2**30, Scale("GiB", 2**30)),
+        ("bytes", 12.0, Scale("bytes", 1)),
+        ("bytes", 0.0, Scale("bytes")),
+        ("s", 0.25, Scale("ms", 1e-3)),
+        ("s", 4.0, Scale("s", 1)),
+        ("ms", 0.02, Scale("µs", 1e-3)),
+        ("ms", 2000.0, Scale("s", 1e3)),
+        ("us", 58.0, Scale("µs", 1)),
+        ("IOPS", 1e6, Scale("IOPS")),
+        ("ratio", 1.9, Scale("×")),
+    ],
+)
+def test_scale(unit: str, largest: float, shown: Scale) -> None:
+    assert scale_for(unit, [None, largest / 2, largest]) == shown
+
+
+def test_an_unknown_value_stays_unknown_when_scaled() -> None:
+    assert Scale("ms", 1e-3).of(None) is None
+
+
+@pytest.mark.parametrize(
+    ("point", "low", "high", "places"),
+    [
+        (4602.1, 4493.0, 4714.0, 0),
+        (13.48, 13.16, 13.81, 2),
+        (0.910, 0.871, 0.951, 3),
+        (61.0, 54.0, 69.0, 1),
+        (61.0, None, None, 1),
+        (1.0, 1.0, 1.0, 2),
+    ],
+)
+def test_places_follow_the_interval(point: float, low: float | None, high: float | None, places: int) -> None:
+    assert places_for(point, low, high) == places
+
+
+def test_a_column_is_written_alike_unless_it_spans_too_much() -> None:
+    assert places_together([(1.9, 1.8, 2.0), (1.082, 1.081, 1.083), (1.9, 1.8, 2.0)]) == 2
+    assert places_together([(1.9, 1.8, 2.0), (4000.0, 3900.0, 4100.0)]) is None
+    assert places_together([]) is None
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [(0.95, "95 %"), (0.03, "3 %"), (0.9999, "> 99.9 %"), (0.0001, "< 0.1 %"), (0.0, "0 %"), (None, MISSING)],
+)
+def test_percent(fraction: float | None, text: str) -> None:
+    assert percent(fraction) == text
+
+
+def test_count() -> None:
+    assert [count(1, "visit"), count(1200, "visit")] == ["1 visit", "1,200 visits"]

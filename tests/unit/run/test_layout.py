@@ -1,0 +1,85 @@
+"""Where things lie is decided before anything is built, and no two things share a place."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from strata import campaign as campaigns
+from strata import layers
+from strata.errors import BadInput
+from strata.model import Disk, Kind
+from strata.run import layout
+from strata.run import plan as planning
+
+UUID = "0123456789abcdef0123456789abcdef"
+
+
+def lay_out(expression: str, disks: tuple[Disk, ...], attempt: int = 7) -> layout.Layout:
+    (stack,) = campaigns.parse_stacks(expression, layers.catalogue())
+    return layout.lay_out(stack, layers.drivers(), disks, directory="/run/work/7", run_uuid=UUID, attempt=attempt)
+
+
+FILES = tuple(Disk(role, 1 << 30) for role in ("hdd", "hdd", "hdd", "ssd"))
+
+
+def test_layers_come_in_the_order_of_building_each_on_what_was_built() -> None:
+    laid = lay_out("2*hdd | scheduler(none) | btrfs(raid1)", FILES)
+    assert [placed.node.call.name for placed in laid.layers] == ["disk", "scheduler", "disk", "scheduler", "btrfs"]
+    built: list[object] = []
+    for placed in laid.layers:
+        assert all(below in built for below in placed.below if below.kind is not Kind.GRANT)
+        built.append(placed.provides)
+    assert len(laid.layers[-1].below) == 2
+    assert laid.top.kind is Kind.DIRECTORY
+
+
+def test_no_two_layers_share_a_place() -> None:
+    laid = lay_out("3*hdd | partition | btrfs", FILES)
+    for what in ("name", "dir", "uuid"):
+        places = [getattr(placed.place, what) for placed in laid.layers]
+        assert len(set(places)) == len(places)
+    assert all(re.fullmatch(r"[a-z0-9-]{1,24}", placed.place.name) for placed in laid.layers)
+    grants = [placed.below[0].path for placed in laid.layers if placed.node.call.name == "disk"]
+    assert len(set(grants)) == 3
+
+
+def test_an_attempt_has_places_of_its_own_and_the_same_ones_every_time() -> None:
+    once, again, other = (lay_out("hdd | ext4", FILES, attempt=n) for n in (7, 7, 8))
+    assert [p.place for p in once.layers] == [p.place for p in again.layers]
+    assert not {p.place.uuid for p in once.layers} & {p.place.uuid for p in other.layers}
+    assert not {p.place.name for p in once.layers} & {p.place.name for p in other.layers}
+
+
+def test_a_claimed_device_is_used_as_it_is() -> None:
+    laid = lay_out("hdd | ext4", (Disk("hdd", 5, "/dev/disk/by-id/x"),))
+    assert (laid.layers[0].below[0].path, laid.layers[0].below[0].ours) == ("/dev/disk/by-id/x", False)
+    made = lay_out("hdd | ext4", FILES).layers[0].below[0]
+    assert made.ours and made.path.startswith("/run/work/7/")
+
+
+def test_each_block_device_is_counted_once_though_conditions_pass_it_on() -> None:
+    laid = lay_out("2*hdd | scheduler(none) | null(a) | btrfs", FILES)
+    assert [name for name, _ in laid.block_devices()] == ["disk", "disk"]
+    assert [name for name, _ in lay_out("hdd | partition | ext4", FILES).block_devices()] == ["disk", "partition"]
+
+
+def test_directories_are_undone_without_crossing_into_a_mount() -> None:
+    step = layout.directory_step(lay_out("hdd | ext4", FILES))
+    assert step.undo is not None
+    assert step.undo.argv[:3] == ("rm", "--recursive", "--force") and "--one-file-system" in step.undo.argv
+    assert step.undo.argv[-1] == "/run/work/7"
+
+
+def test_disks_are_as_many_as_the_hungriest_stack_takes() -> None:
+    stacks = campaigns.parse_stacks("{2*hdd | btrfs, hdd + ssd | btrfs}", layers.catalogue())
+    disks = planning.disks_for(stacks, {"ssd": 9}, ())
+    assert sorted((disk.role, disk.size_bytes) for disk in disks) == [
+        ("hdd", campaigns.DEFAULT_DISK_BYTES),
+        ("hdd", campaigns.DEFAULT_DISK_BYTES),
+        ("ssd", 9),
+    ]
+    claimed = (Disk("hdd", 1, "/dev/disk/by-id/x"),)
+    assert [disk.device for disk in planning.disks_for(stacks, {}, claimed) if disk.role == "hdd"] == ["/dev/disk/by-id/x"]
+    with pytest.raises(BadInput, match="nvme"):
+        planning.disks_for(stacks, {}, (Disk("nvme", 1, "/dev/disk/by-id/y"),))

@@ -1,0 +1,109 @@
+"""Machine figures from the engine's samples: known answers, and nothing made up where something is missing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strata.errors import WorkloadFailed
+from strata.model import Measured
+from strata.run import machine
+
+
+def device(**changes: float) -> dict[str, float]:
+    zero = dict.fromkeys(("reads", "writes", "read_bytes", "write_bytes", "flushes", "busy_ms", "in_flight"), 0.0)
+    return {**zero, **changes}
+
+
+def row(t_s: float, **changes: Any) -> dict[str, Any]:
+    return {
+        "t_s": t_s,
+        "devices": {"d0": device()},
+        "cpu_s": {"user": 0.0, "system": 0.0, "idle": 0.0, "iowait": 0.0, "softirq": 0.0},
+        "memory": {"dirty_bytes": 5},
+        "psi": {"io_some_us": 0, "cpu_some_us": 0},
+        **changes,
+    }
+
+
+def text(*rows: dict[str, Any]) -> str:
+    end = {"end": True, "wall_s": 10.0, "exit_code": 0}
+    return "".join(json.dumps(line) + "\n" for line in ({"version": 1}, *rows, end))
+
+
+def test_known_answers() -> None:
+    samples = machine.parse(
+        text(
+            row(0.0),
+            row(5.0, memory={"dirty_bytes": 900}, devices={"d0": device(in_flight=4)}),
+            row(
+                10.0,
+                devices={"d0": device(reads=100, writes=300, read_bytes=1 << 20, write_bytes=3 << 21, busy_ms=5000)},
+                cpu_s={"user": 2.0, "system": 1.0, "idle": 14.0, "iowait": 2.0, "softirq": 1.0},
+                psi={"io_some_us": 2_500_000, "cpu_some_us": 0},
+            ),
+        )
+    )
+    found = machine.figures(samples, [("disk", "d0")], Measured({}, bytes_read=1 << 20, bytes_written=3 << 20))
+    assert found["host.cpu_user_s"] == 2.0
+    assert found["host.cpu_system_s"] == 2.0
+    assert found["host.cpu_busy_pct"] == pytest.approx(20.0)
+    assert found["host.cpu_iowait_pct"] == pytest.approx(10.0)
+    assert found["host.cpu_per_io_us"] == pytest.approx(4e6 / 400)
+    assert found["host.cpu_per_gib_s"] == pytest.approx(4.0 / (4 / 1024))
+    assert found["host.dirty_max_bytes"] == 900
+    assert found["psi.io_some_pct"] == pytest.approx(25.0)
+    assert found["disk.write_amplification"] == pytest.approx(2.0)
+    assert found["disk.read_ratio"] == pytest.approx(1.0)
+    assert found["disk.busy_pct"] == pytest.approx(50.0)
+    assert found["disk.in_flight_mean"] == pytest.approx(4 / 3)
+    assert not machine.from_memory(found)
+
+
+def test_devices_of_a_layer_add_up_and_one_that_is_gone_takes_the_sum_with_it() -> None:
+    both = {"d0": device(writes=1), "d1": device(writes=2)}
+    devices = [("disk", "d0"), ("disk", "d1")]
+    start = row(0.0, devices={"d0": device(), "d1": device()})
+    found = machine.figures(machine.parse(text(start, row(1.0, devices=both))), devices, Measured({}))
+    assert found["disk.writes"] == 3
+    gone = machine.parse(text(start, row(1.0, devices={"d0": device(writes=1), "d1": None})))
+    assert "disk.writes" not in machine.figures(gone, devices, Measured({}))
+
+
+def test_what_the_machine_does_not_tell_is_absent_not_zero() -> None:
+    samples = machine.parse(text(row(0.0, psi=None, cpu_s=None, memory=None), row(1.0, psi=None, cpu_s=None, memory=None)))
+    found = machine.figures(samples, [("disk", "d0")], Measured({}))
+    assert not [name for name in found if name.startswith(("psi.", "host."))]
+    assert "disk.write_amplification" not in found, "the application's bytes are not known"
+
+
+def test_a_figure_from_memory_is_told() -> None:
+    samples = machine.parse(text(row(0.0), row(1.0, devices={"d0": device(read_bytes=1 << 20)})))
+    found = machine.figures(samples, [("disk", "d0")], Measured({}, bytes_read=100 << 20))
+    assert machine.from_memory(found)
+    small = machine.figures(samples, [("disk", "d0")], Measured({}, bytes_read=1000))
+    assert not machine.from_memory(small), "too little traffic to say"
+
+
+@pytest.mark.parametrize("broken", [None, "", '{"version": 1}\n', '{"version": 1}\n{"t_s": 0}\n{"t_s": 1'])
+def test_an_engine_that_was_stopped_is_a_failed_trial(broken: str | None) -> None:
+    with pytest.raises(WorkloadFailed):
+        machine.parse(broken)
+
+
+def test_every_counter_is_a_series() -> None:
+    found = machine.series(machine.parse(text(row(0.0), row(0.1, psi=None))))
+    assert found["device.d0.reads"] == [(0.0, 0.0), (0.1, 0.0)]
+    assert found["psi.io_some_us"] == [(0.0, 0)]
+    assert set(name.split(".")[0] for name in found) == {"device", "cpu_s", "memory", "psi"}
+
+
+@given(st.text(max_size=200) | st.text("{}[]:\n\"end1", max_size=60))
+def test_any_text_is_read_or_refused(anything: str) -> None:
+    try:
+        machine.parse(anything)
+    except WorkloadFailed:
+        pass

@@ -1,0 +1,231 @@
+"""Every workload: what is declared, and the exact commands, against golden/. UPDATE_GOLDEN=1 writes them anew."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from strata.errors import BadInput, WorkloadFailed
+from strata.model import Call, Kind, Param, ParamType, Target, TrialOutput, TrialPlan, Workload
+from strata.workloads import catalogue, find, workloads
+
+from .workload_calls import FACTS, call
+
+GOLDEN = Path(__file__).parent / "golden"
+DIRECTORY = Target(Kind.DIRECTORY, "/target", None)
+DEVICE = Target(Kind.BLOCK, "/dev/disk/by-id/target", None)
+JOB = "[global]\nbs=4k\n[reader]\nrw=randread\nsize=8M\n"
+SCRIPT = "#!/bin/sh\ntrue\n"
+
+
+def example(name: str, variant: str | None = None) -> Call:
+    content = {"fio:": JOB, "command:": SCRIPT}.get(name)
+    return call(name, variant=variant, content=content)
+
+
+def as_text(plan: TrialPlan) -> str:
+    lines = [f"put {path}\n{content}" for path, content in plan.put.items()]
+    lines += [f"prepare ({c.timeout_s:g} s)\n{_typed(c.argv)}" for c in plan.prepare]
+    lines.append(f"measure ({plan.measure.timeout_s:g} s)\n{_typed(plan.measure.argv)}")
+    lines += [f"collect {name}: {path}" for name, path in plan.collect.items()]
+    lines.append(f"expect_s: {plan.expect_s}  buffered: {plan.buffered}")
+    return "\n".join(lines) + "\n"
+
+
+def _typed(argv: tuple[str, ...]) -> str:
+    return " \\\n  ".join(shlex.quote(part) for part in argv)
+
+
+def golden_cases() -> list[tuple[str, Call, Target]]:
+    cases = []
+    for name, workload in workloads().items():
+        for variant in (None, *workload.info.variants):
+            for target in (DIRECTORY, DEVICE):
+                if target.kind not in workload.info.accepts or (target is DEVICE and name.startswith("cdm")):
+                    continue
+                file = name.replace("/", "-").replace(":", "-PATH") + (f"@{variant}" if variant else "")
+                file += ".device" if target is DEVICE else ""
+                cases.append((file, example(name, variant), target))
+    return cases
+
+
+CASES = golden_cases()
+
+
+@pytest.mark.parametrize(("file", "spec", "target"), CASES, ids=[case[0] for case in CASES])
+def test_the_commands_are_the_golden_ones(file: str, spec: Call, target: Target) -> None:
+    text = as_text(find(spec).plan(spec, target, "/scratch", 7))
+    path = GOLDEN / f"{file}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_no_golden_file_is_left_over() -> None:
+    assert {path.stem for path in GOLDEN.iterdir()} == {case[0] for case in CASES}
+
+
+ALL = pytest.mark.parametrize("workload", workloads().values(), ids=str(list(workloads())).strip("[]").split(", "))
+
+
+@ALL
+def test_what_is_declared_is_consistent(workload: Workload) -> None:
+    info = workload.info
+    names = [metric.name for metric in info.metrics]
+    assert len(names) == len(set(names))
+    assert info.primary in names
+    assert info.accepts and Kind.GRANT not in info.accepts
+    assert info.about.endswith(".")
+    for param in info.params:
+        if param.type is ParamType.CHOICE:
+            assert param.default in param.choices
+    spec = example(info.name)
+    assert workload.primary_of(spec).name == info.primary
+    assert workload.reasons_not_to_run(spec, FACTS) == []
+
+
+@ALL
+def test_the_study_is_decided_by_its_run_time(workload: Workload) -> None:
+    for variant in workload.info.variants:
+        metric = workload.primary_of(example(workload.info.name, variant))
+        assert (metric.unit, metric.better) == ("s", "lower")
+        assert metric in workload.info.metrics
+
+
+@ALL
+def test_nothing_is_planned_outside_target_and_scratch(workload: Workload) -> None:
+    """No option names another absolute path: what a workload can touch is its target and its scratch."""
+    spec = example(workload.info.name)
+    if Kind.DIRECTORY in workload.info.accepts:
+        plan = workload.plan(spec, DIRECTORY, "/scratch", 7)
+        argvs = [*(c.argv for c in plan.prepare), plan.measure.argv]
+        paths = [part.rpartition("=")[2] for argv in argvs for part in argv if part.rpartition("=")[2].startswith("/")]
+        assert all(path.startswith(("/target", "/scratch")) for path in [*paths, *plan.put, *plan.collect.values()])
+
+
+def test_the_registry_finds_the_published_and_the_usual() -> None:
+    names = set(workloads())
+    assert names >= {"fio/randrw-75-25", "fio/randread-4k-qd32", "fio/randwrite-4k-qd32", "dd/seqwrite-sync", "null"}
+    assert names >= {"fio:", "command:"}
+    for version, patterns in (
+        ("cdm5", ("seq-q32t1", "4k-q8t8", "4k-q32t1", "4k-q1t1")),
+        ("cdm8", ("seq1m-q8t1", "seq1m-q1t1", "rnd4k-q32t1", "rnd4k-q1t1")),
+    ):
+        assert names >= {f"{version}/{pattern}-{way}" for pattern in patterns for way in ("read", "write")}
+    assert set(catalogue()) == names
+
+
+def test_an_unknown_workload_names_the_known() -> None:
+    with pytest.raises(BadInput, match=r"fio/randrw-75-25"):
+        find(Call("fio/nonsense", "fio/nonsense", {}))
+
+
+@pytest.mark.parametrize("name", ["fio/randrw-75-25", "fio:"])
+def test_no_fio_and_an_old_fio_are_reasons(name: str) -> None:
+    workload = workloads()[name]
+    assert "apt-get install fio" in workload.reasons_not_to_run(example(name), replace(FACTS, tools={}))[0]
+    for version, fine in (("fio-3.15", False), ("fio-2.21", False), ("fio-3.16", True), ("fio-3.40-12-gabc", True)):
+        reasons = workload.reasons_not_to_run(example(name), replace(FACTS, tools={"fio": version}))
+        assert (reasons == []) is fine, version
+
+
+def test_a_longer_second_run_keeps_the_data_and_does_not_append_to_the_first_logs() -> None:
+    first = call("fio/randread-4k-qd32")
+    longer = replace(first, values={**first.values, "runtime": 60.0})
+    one, two = (find(first).plan(spec, DIRECTORY, "/scratch", 7) for spec in (first, longer))
+    assert one.prepare == two.prepare
+    assert "--filename=/target/strata.data" in two.measure.argv
+    assert set(one.collect.values()) & set(two.collect.values()) == {"/scratch/fio.json"}
+    assert (one.expect_s, two.expect_s) == (30.0, 60.0)
+
+
+def test_every_param_of_a_preset_reaches_fio() -> None:
+    spec = call(
+        "fio/randwrite-4k-qd32",
+        runtime=1.5,
+        size=2 << 20,
+        bs=8192,
+        iodepth=3,
+        numjobs=5,
+        ioengine="io_uring",
+        direct=False,
+        compressible=0.25,
+    )
+    plan = find(spec).plan(spec, DIRECTORY, "/scratch", 7)
+    assert set(plan.measure.argv) >= {
+        *("--runtime=1500ms", "--size=2M", "--bs=8K", "--iodepth=3", "--numjobs=5", "--ioengine=io_uring"),
+        *("--direct=0", "--buffer_compress_percentage=25"),
+    }
+    assert {"--size=2M", "--buffer_compress_percentage=25"} <= set(plan.prepare[0].argv)
+    assert plan.buffered
+    assert find(spec).data_bytes(spec) == 2 << 20
+    assert find(spec).checks(spec)[0].argv == ("fio", "--enghelp=io_uring")
+
+
+def test_seeds_differ_and_stay_within_what_fio_reads() -> None:
+    spec = call("fio/randread-4k-qd32")
+    options = {
+        part
+        for seed in (1, 2, 2**70 + 3)
+        for part in find(spec).plan(spec, DIRECTORY, "/scratch", seed).measure.argv
+        if part.startswith("--randseed=")
+    }
+    assert options == {"--randseed=1", "--randseed=2", "--randseed=3"}
+
+
+def test_a_study_with_a_run_time_is_refused() -> None:
+    spec = call("fio/randrw-75-25", variant="study", runtime=10.0)
+    assert "leave out runtime" in find(spec).reasons_not_to_run(spec, FACTS)[0]
+
+
+def test_time_based_means_a_run_time_that_can_be_doubled() -> None:
+    for workload in workloads().values():
+        runtimes = [param for param in workload.info.params if param.name == "runtime"]
+        assert all(isinstance(param, Param) and param.type is ParamType.TIME for param in runtimes)
+
+
+def test_null_reports_its_own_time_and_a_machine_that_cannot_even_do_that() -> None:
+    null = workloads()["null"]
+    assert null.read(call("null"), TrialOutput(0, 0.25, "", "", {})).metrics == {"duration_s": 0.25}
+    with pytest.raises(WorkloadFailed):
+        null.read(call("null"), TrialOutput(127, 0.25, "", "", {}))
+
+
+DD = "1024+0 records in\n1024+0 records out\n1073741824 bytes (1.1 GB, 1.0 GiB) copied, 0.5 s, 2.1 GB/s\n"
+
+
+def test_dd_is_judged_with_its_sync() -> None:
+    spec = call("dd/seqwrite-sync")
+    measured = find(spec).read(spec, TrialOutput(0, 4.0, "", DD, {}))
+    assert measured.metrics == {"throughput": 256.0, "dd_throughput": 2048.0, "duration_s": 4.0}
+    assert measured.bytes_written == 1 << 30
+
+
+def test_dd_without_a_readable_summary_has_no_figure_of_its_own() -> None:
+    spec = call("dd/seqwrite-sync")
+    measured = find(spec).read(spec, TrialOutput(0, 4.0, "", "who knows\n", {}))
+    assert "dd_throughput" not in measured.metrics
+    assert measured.notes
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (TrialOutput(1, 1.0, "", "dd: error writing '/t': No space left on device\n" + DD, {}), "No space left"),
+        (TrialOutput(0, 1.0, "", DD.replace("1073741824", "4096"), {}), "4096 bytes instead of 1073741824"),
+        (TrialOutput(0, 0.0, "", DD, {}), "clock"),
+    ],
+)
+def test_dd_failures(output: TrialOutput, words: str) -> None:
+    spec = call("dd/seqwrite-sync")
+    with pytest.raises(WorkloadFailed, match=words):
+        find(spec).read(spec, output)
+
+
+def test_dd_wants_whole_mebibytes() -> None:
+    spec = call("dd/seqwrite-sync", size=(1 << 20) + 1)
+    assert "whole MiB" in find(spec).reasons_not_to_run(spec, FACTS)[0]
