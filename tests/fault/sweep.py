@@ -49,9 +49,7 @@ class Countdown:
         if self.left == 0:
             self.report(f"during {where}")
             delay_s = random.Random(where).uniform(0, 0.02)
-            threading.Thread(
-                target=lambda: (time.sleep(delay_s), os.killpg(0, signal.SIGKILL)), daemon=True
-            ).start()
+            threading.Thread(target=lambda: (time.sleep(delay_s), os.killpg(0, signal.SIGKILL)), daemon=True).start()
 
     def report(self, where: str) -> None:
         Path(f"{DIRECTORY}.where").write_text(where)
@@ -98,7 +96,7 @@ def child(moments: int, expression: str, workloads: list[str]) -> None:
     except StrataError as error:
         print(error, file=sys.stderr)
         os._exit(error.exit_code)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - a forked child must never run on into the parent's loop
         print(repr(error), file=sys.stderr)
         os._exit(70)
     os._exit(0)

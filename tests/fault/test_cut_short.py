@@ -1,4 +1,4 @@
-"""Signals, a mount held busy, a full disk, a second run: what a person or a machine does to a campaign in the middle."""
+"""Signals, a mount held busy, a full disk, a second run: what can happen to a campaign in the middle."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from strata.model import Outcome
 from strata.store import reader
 
@@ -55,7 +56,12 @@ def wait_until_mounted(directory: Path, process: subprocess.Popen[str]) -> Path:
 @contextlib.contextmanager
 def started(*argv: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, start_new_session=True
+        argv,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
     )
     try:
         yield process
@@ -163,7 +169,9 @@ def test_a_target_that_runs_full_fails_the_trial_and_the_campaign_goes_on(tmp_pa
     directory = tmp_path / "run"
     # 480 MiB fit into a device of 512 MiB, but not beside the metadata of its file system
     done = strata(
-        *command(directory, "disk | ext4", "-w", "fio/randrw-75-25(runtime=1s, size=500M)", "-w", "null", "--rounds", "2")[1:]
+        *command(
+            directory, "disk | ext4", "-w", "fio/randrw-75-25(runtime=1s, size=500M)", "-w", "null", "--rounds", "2"
+        )[1:]
     )
     assert done.returncode == 1
     view = reader.view(directory)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from strata.model import Outcome
 from strata.store import reader
 
@@ -60,7 +61,12 @@ def test_every_point_of_a_visit(tmp_path: Path, foreign: Foreign) -> None:
 
 def test_while_a_workload_runs_and_with_other_layers(tmp_path: Path, foreign: Foreign) -> None:
     lines = sweep(
-        tmp_path / "run", 20, 13, 400, "2*disk | scheduler(none) | btrfs(raid1)", "fio/randrw-75-25(runtime=1s, size=8M)"
+        tmp_path / "run",
+        20,
+        13,
+        400,
+        "2*disk | scheduler(none) | btrfs(raid1)",
+        "fio/randrw-75-25(runtime=1s, size=8M)",
     )
     killed = check(tmp_path / "run", lines, workloads=1)
     assert foreign.intact()

@@ -122,7 +122,9 @@ def test_existing_directories_are_measured_and_left_as_they_were(tmp_path: Path)
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "precious").write_text("precious")
-    done = strata("run", f"existing({mine})", "-w", "dd/seqwrite-sync(size=1M)", "--rounds", "1", "--out", str(tmp_path / "run"))
+    done = strata(
+        "run", f"existing({mine})", "-w", "dd/seqwrite-sync(size=1M)", "--rounds", "1", "--out", str(tmp_path / "run")
+    )
     assert done.returncode == 0, done.stderr
     assert [path.name for path in mine.iterdir()] == ["precious"]
     assert (mine / "precious").read_text() == "precious"

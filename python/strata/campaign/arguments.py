@@ -226,7 +226,7 @@ def _no_such_bare(owner: str, params: Sequence[Param], arg: Given, filled: Itera
 
 def _text(params: Sequence[Param], values: Mapping[str, Value]) -> str:
     """Canonical arguments. A positional one is bare only if reading it back would give it to the same parameter."""
-    written = [p for p in params if p.name in values and not _same(values[p.name], p.default)]
+    written = [p for p in params if p.name in values and values[p.name] != p.default]
     flags = {p.name for p in params if p.type is ParamType.FLAG}
     texts = {p.name: format_value(p, values[p.name]) for p in written}
     bare = [p for p in written if p.positional and p.type is not ParamType.FLAG]
@@ -251,7 +251,3 @@ def _strayed(params: Sequence[Param], flags: set[str], texts: Mapping[str, str],
             return param
         filled.add(param.name)
     return None
-
-
-def _same(value: Value, default: Value | None) -> bool:
-    return default is not None and value == default and isinstance(value, bool) == isinstance(default, bool)

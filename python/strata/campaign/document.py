@@ -83,7 +83,9 @@ class _Reader:
     def plain(self, node: Node, path: Path, above: tuple[int, ...]) -> Plain:
         place = self.values[path] = self.source(node)
         if id(node) in above or len(above) > MAX_DEPTH or len(self.values) > MAX_VALUES:
-            raise BadInput([place.problem(0, "this is nested too deeply, too long or refers to itself; write it shorter")])
+            raise BadInput(
+                [place.problem(0, "this is nested too deeply, too long or refers to itself; write it shorter")]
+            )
         inside = (*above, id(node))
         if isinstance(node, SequenceNode):
             return [self.plain(item, (*path, number), inside) for number, item in enumerate(node.value)]

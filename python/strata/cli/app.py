@@ -9,7 +9,7 @@ import typer
 
 app = typer.Typer(
     name="strata",
-    help="Which storage stack should carry your VMs and containers? Builds the candidates, measures, decides, shows why.",
+    help="Which storage stack should carry your VMs and containers? Builds them, measures, decides, shows why.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -1,4 +1,7 @@
-"""The reference of layers, workloads and metrics, from the code alone. `python -m strata.cli.reference DIR` writes the pages."""
+"""The reference of layers, workloads and metrics, from the code alone.
+
+`python -m strata.cli.reference DIR` writes the pages.
+"""
 
 from __future__ import annotations
 

@@ -17,9 +17,8 @@ def status(directory: Path, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"version": 1, "running": running, **asdict(now)}, indent=2))
         return
-    print(
-        f"{now.name}: {now.visits_done} of {now.visits_planned} visits done, {'running now' if running else 'not running'}"
-    )
+    state = "running now" if running else "not running"
+    print(f"{now.name}: {now.visits_done} of {now.visits_planned} visits done, {state}")
     if now.quarantined:
         print(f"In quarantine, run `strata clean {directory}`:\n{now.quarantined}")
     elif now.left_behind and not running:

@@ -66,6 +66,9 @@ def parse(text: str) -> Facts:
     def first(name: str) -> str:
         return next((line.strip() for line in sections.get(name, []) if line.strip()), "")
 
+    def number(name: str) -> int:
+        return int(text) if (text := first(name)).isdecimal() else 0
+
     numbers = [int(n) for n in re.findall(r"\d+", first("kernel"))[:3]]
     schedulers = " ".join(sections.get("schedulers", [])).replace("[", " ").replace("]", " ").split()
     return Facts(
@@ -74,8 +77,8 @@ def parse(text: str) -> Facts:
         kernel_text=first("kernel"),
         os=first("os"),
         cpu_model=first("cpu_model"),
-        cpus=int(first("cpus") or 1),
-        memory_bytes=int(first("memory_kb") or 0) * 1024,
+        cpus=number("cpus") or 1,
+        memory_bytes=number("memory_kb") * 1024,
         root=first("uid") == "0",
         filesystems=frozenset(line.strip() for line in sections.get("filesystems", []) if line.strip()),
         tools={
@@ -84,6 +87,6 @@ def parse(text: str) -> Facts:
             if name.startswith("tool ")
         },
         schedulers=frozenset(schedulers),
-        free_bytes=int(first("free") or 0),
+        free_bytes=number("free"),
         machine_id=first("machine_id"),
     )

@@ -58,7 +58,7 @@ class FakeHost:
             memory_bytes=1 << 30,
             root=True,
             filesystems=frozenset({"ext4", "xfs", "btrfs"}),
-            tools={tool: "0" for tool in tools},
+            tools=dict.fromkeys(tools, "0"),
             schedulers=frozenset({"none"}),
             free_bytes=1 << 50,
         )

@@ -14,6 +14,7 @@ from pathlib import Path
 from strata.errors import BadInput, CommandFailed, CommandTimedOut, VisitFailed
 from strata.hosts import facts
 from strata.model import Command, Completed, Facts
+import contextlib
 
 # Debian keeps mkfs, losetup and sfdisk here, and an ordinary user's PATH leaves it out.
 _SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -107,10 +108,8 @@ class LocalHost:
 def _end(process: subprocess.Popen[str]) -> tuple[str, str]:
     """Ask the group to stop, then make it; returns what it had said."""
     for number, patience_s in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 10.0)):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
-        except ProcessLookupError:
-            pass
         try:
             stdout, stderr = process.communicate(timeout=patience_s)
             return stdout or "", stderr or ""

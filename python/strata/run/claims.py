@@ -6,7 +6,6 @@ cannot be looked at is refused: a check that fails never counts as a check that 
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Collection, Sequence

@@ -61,7 +61,7 @@ class Found:
 
     def parts(self) -> list[Entry]:
         """The device and its partitions: what a file system on the whole device would overwrite."""
-        return [entry for entry in _walk(self.tree) if entry is self.tree or entry["type"] == "part"]
+        return _parts(self.tree)
 
     def numbers(self) -> list[str]:
         """Major and minor numbers of the device and of everything on it."""
@@ -96,9 +96,8 @@ def look(host: Host, name: str, path: str) -> Found:
     loops = read(host, "losetup", "--json", "--list", "--output", "NAME,BACK-FILE,BACK-INO,BACK-MAJ:MIN")
     attached = {loop["name"]: loop for loop in json.loads(loops or '{"loopdevices": []}')["loopdevices"]}
     attached = {path: loop for path, loop in attached.items() if loop["back-file"]}
-    found = Found(name, node, int(state["size_bytes"]), tree, {}, attached)
-    states = {part["path"]: state if part is tree else _state(host, part["path"]) for part in found.parts()}
-    return Found(name, node, found.size_bytes, tree, states, attached)
+    states = {part["path"]: state if part is tree else _state(host, part["path"]) for part in _parts(tree)}
+    return Found(name, node, int(state["size_bytes"]), tree, states, attached)
 
 
 def lasting(host: Host, found: Found) -> Iterator[str]:
@@ -258,6 +257,10 @@ def _walk(entry: Entry) -> Iterator[Entry]:
     yield entry
     for child in entry.get("children") or []:
         yield from _walk(child)
+
+
+def _parts(tree: Entry) -> list[Entry]:
+    return [entry for entry in _walk(tree) if entry is tree or entry["type"] == "part"]
 
 
 def _identity(loop: Mapping[str, Any]) -> tuple[str, str]:

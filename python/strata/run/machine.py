@@ -39,6 +39,9 @@ _DEVICE_METRICS = (
     ("in_flight_mean", "count", "neither", "requests in flight, mean of the samples"),
 )
 
+# Samples come a little early or late.
+_SLACK_S = 0.05
+
 # Below this an application's traffic is too small to say where it was served from.
 _TELLING_BYTES = 1 << 20
 # A "disk" figure with less than this share of device traffic is a memory figure.
@@ -121,6 +124,26 @@ def series(samples: Samples) -> dict[str, list[tuple[float, float]]]:
             for name, value in (values or {}).items():
                 if value is not None:
                     found.setdefault(f"{group}.{name}", []).append((row["t_s"], value))
+    return found
+
+
+def rates(samples: Samples, devices: Iterable[tuple[str, str]]) -> dict[str, list[tuple[float, float]]]:
+    """Bytes per second at the disks, per second of the trial: "disk.read_bytes" and "disk.write_bytes"."""
+    names = [name for layer, name in devices if layer == "disk"]
+    found: dict[str, list[tuple[float, float]]] = {}
+    for counter in ("read_bytes", "write_bytes"):
+        before: tuple[float, float] | None = None
+        for row in samples.rows:
+            values = [((row.get("devices") or {}).get(name) or {}).get(counter) for name in names]
+            if not names or any(value is None for value in values):
+                continue
+            now = (row["t_s"], sum(values))
+            if before is None:
+                before = now
+            elif now[0] - before[0] >= 1.0 - _SLACK_S:
+                rate = (now[1] - before[1]) / (now[0] - before[0])
+                found.setdefault(f"disk.{counter}", []).append((now[0], rate))
+                before = now
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a campaign would do on a machine: which stacks can run and why not, how long, how much room. Pure but for facts."""
+"""What a campaign would do on a machine: which stacks can run and why not, how long, how much room. Pure."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def make(
         problems.append(
             Problem(
                 f"the disk files of one visit can grow to {human_size(growth_bytes)}, and only "
-                f"{human_size(facts.free_bytes)} are free there; make them smaller (disks: size) or give --out a larger place."
+                f"{human_size(facts.free_bytes)} are free there; make them smaller (--size) or give --out a larger place."
             )
         )
     if problems:
@@ -157,7 +157,7 @@ class _Sizes:
 
     def shortage(self, stack: Stack) -> list[str]:
         return [
-            f"it takes {count} disks of the role {role} and {len(self._of(role))} are given; give more with --device {role}=..."
+            f"it takes {count} disks of the role {role} and {len(self._of(role))} are given; add --device {role}=..."
             for role, count in stack.disks().items()
             if count > len(self._of(role))
         ]
@@ -212,7 +212,7 @@ def _room_reasons(capacity: int, workloads: Sequence[tuple[Call, Workload]]) -> 
         return []
     return [
         f"{call.text} lays out {human_size(workload.data_bytes(call))} and the disks hold {human_size(capacity)}; "
-        "make the disks larger (disks: size) or the data set smaller (size=)."
+        "make the disks larger (--size) or the data set smaller (size=)."
         for call, workload in workloads
         if workload.data_bytes(call) >= capacity
     ]

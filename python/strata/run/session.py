@@ -1,4 +1,4 @@
-"""From what the user wrote to an order that can be carried out: the machine looked at, the plan made, the devices named."""
+"""From what the user wrote to an order that can be carried out: machine looked at, plan made, devices named."""
 
 from __future__ import annotations
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from strata.analysis import steady
 from strata.errors import VisitFailed
 from strata.hosts.base import Host
 from strata.model import Call, Command, Kind, Measured, Metric, Outcome, Target, TrialOutput, TrialPlan, Workload
 from strata.run import machine
+
+if TYPE_CHECKING:
+    from strata.analysis import steady
 
 # The engine gets this much longer than the workload's own limit before the host gives up on the engine.
 _GRACE_S = 60.0
@@ -74,7 +77,8 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     figures = dict(measured.metrics)
     if settled is not None and settled.cut and settled.mean is not None:
         figures[workload.primary_of(call).name] = settled.mean
-    found = machine.figures(samples, [(layer, f"d{i}") for i, (layer, _) in enumerate(bench.devices)], measured)
+    devices = [(layer, f"d{i}") for i, (layer, _) in enumerate(bench.devices)]
+    found = machine.figures(samples, devices, measured)
     if machine.from_memory(found):
         flags.append("memory")
     if plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes:
@@ -91,7 +95,11 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
         notes,
         figures,
         measured.extra,
-        {**measured.series, **{f"machine.{name}": points for name, points in machine.series(samples).items()}},
+        {
+            **machine.rates(samples, devices),
+            **measured.series,
+            **{f"machine.{name}": points for name, points in machine.series(samples).items()},
+        },
     )
 
 
@@ -131,6 +139,8 @@ def _settled(workload: Workload, call: Call, measured: Measured) -> steady.Stead
     points = measured.series.get(workload.primary_of(call).name)
     if call.variant is not None or "runtime" not in call.values or not points:
         return None
+    from strata.analysis import steady  # numpy: `strata plan` must not wait for it
+
     return steady.assess([value for _, value in points])
 
 

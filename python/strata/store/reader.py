@@ -27,6 +27,10 @@ from strata.model import (
 from strata.store import database, samples
 
 
+# What moved at the disks, for workloads that have no series of their own.
+_DISK_SERIES = ("disk.read_bytes", "disk.write_bytes")
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """Where a run stands, cheap to ask for."""
@@ -67,7 +71,7 @@ def status(directory: Path) -> Status:
 def view(directory: Path, *, series: bool = False) -> View:
     """Raises StoreError when there is no run, or one whose plan was never stored.
 
-    `series`: also read the 1 s series of the workloads' metrics from the sample files.
+    `series`: also read the 1 s series of the workloads' metrics and of the disks from the sample files.
     """
     sql = database.open_reader(directory)
     # one read transaction: a picture of one moment, though a run may be writing
@@ -77,7 +81,7 @@ def view(directory: Path, *, series: bool = False) -> View:
     if row is None or rules is None:
         raise StoreError(f"{directory} holds a run that never began; start it again with `strata run`.")
     name, about, seed, version = row
-    stacks = {id_: text for id_, text in sql.execute("SELECT id, text FROM stack ORDER BY id")}
+    stacks = dict(sql.execute("SELECT id, text FROM stack ORDER BY id"))
     workloads = _workloads(sql)
     facts_id, facts, versions = _facts(sql)
     visits = {
@@ -195,7 +199,7 @@ def _trials(
             started_at=at,
             wall_s=wall_s,
             metrics=figures.get(trial, {}),
-            series=samples.read(directory, trial, tuple(workloads[workload].metrics)) if series else {},
+            series=samples.read(directory, trial, (*workloads[workload].metrics, *_DISK_SERIES)) if series else {},
             flags=tuple(json.loads(flags)),
             notes=tuple(json.loads(notes)),
         )

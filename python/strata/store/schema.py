@@ -39,13 +39,14 @@ TABLES = {
         state TEXT NOT NULL CHECK (state IN ('done', 'failed', 'undone', 'undo_failed')),
         at REAL NOT NULL, duration_s REAL, detail TEXT""",
     "evidence": """
-        attempt INTEGER NOT NULL REFERENCES attempt, layer TEXT NOT NULL, argv TEXT NOT NULL, exit_code INTEGER NOT NULL,
-        stdout TEXT NOT NULL, stderr TEXT NOT NULL""",
+        attempt INTEGER NOT NULL REFERENCES attempt, layer TEXT NOT NULL, argv TEXT NOT NULL,
+        exit_code INTEGER NOT NULL, stdout TEXT NOT NULL, stderr TEXT NOT NULL""",
     "trial": """
-        id INTEGER PRIMARY KEY, attempt INTEGER NOT NULL REFERENCES attempt, workload INTEGER NOT NULL REFERENCES workload,
-        outcome TEXT NOT NULL, reason TEXT, at REAL NOT NULL, wall_s REAL, flags TEXT NOT NULL, notes TEXT NOT NULL,
+        id INTEGER PRIMARY KEY, attempt INTEGER NOT NULL REFERENCES attempt,
+        workload INTEGER NOT NULL REFERENCES workload, outcome TEXT NOT NULL, reason TEXT, at REAL NOT NULL, wall_s REAL, flags TEXT NOT NULL, notes TEXT NOT NULL,
         argv TEXT NOT NULL""",
-    "figure": "trial INTEGER NOT NULL REFERENCES trial, metric TEXT NOT NULL, value REAL NOT NULL, UNIQUE (trial, metric)",
+    "figure": """
+        trial INTEGER NOT NULL REFERENCES trial, metric TEXT NOT NULL, value REAL NOT NULL, UNIQUE (trial, metric)""",
     "event": "id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL",
 }
 

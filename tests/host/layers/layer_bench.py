@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import uuid
 from collections.abc import Sequence
@@ -11,10 +12,20 @@ from pathlib import Path
 from strata.layers import drivers
 from strata.model import Call, Command, Completed, Kind, Place, Provides, Step, Value
 
+# These tests make a file system with the same UUID again and again; a visit never does. libblkid believes what it
+# read less than two seconds ago, and mkfs.btrfs would then take the UUID for one that is in use.
+ENVIRONMENT = os.environ | {"BLKID_FILE": "/dev/null"}
+
 
 def execute(command: Command) -> Completed:
     done = subprocess.run(
-        command.argv, input=command.stdin, capture_output=True, text=True, timeout=command.timeout_s, check=False
+        command.argv,
+        input=command.stdin,
+        capture_output=True,
+        text=True,
+        timeout=command.timeout_s,
+        check=False,
+        env=ENVIRONMENT,
     )
     return Completed(command.argv, done.returncode, done.stdout, done.stderr, 0.0)
 

@@ -56,6 +56,14 @@ def test_small_deviations_and_slow_rounds_are_no_outliers() -> None:
     assert not [kind for kind, _ in kinds(exact(data)) if kind == "outlier"]
 
 
+def test_what_is_far_depends_on_the_spread_of_the_stack_and_of_the_others() -> None:
+    assert ("outlier", "a") not in kinds(exact({"a": [100.0, 115.0, 88.0, 108.0, 93.0]}))
+    lucky = [100.0, 100.1, 99.9, 100.0, 109.0]  # four visits that agree, while others in this run vary by some percent
+    restless = {"b": [50.0, 53.0, 47.5, 52.0, 48.5], "c": [70.0, 66.0, 73.0, 67.5, 72.5]}
+    assert ("outlier", "a") in kinds(exact({"a": lucky}))
+    assert ("outlier", "a") not in kinds(exact({"a": lucky, **restless}))
+
+
 def test_four_visits_are_too_few_for_outliers() -> None:
     assert ("outlier", "a") not in kinds(exact({"a": [100.0, 101.0, 70.0, 99.0]}))
 

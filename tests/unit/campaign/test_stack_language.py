@@ -230,6 +230,11 @@ def test_a_named_factor_is_read_as_what_its_place_asks_for() -> None:
     assert texts("disk | {$fs, btrfs}", fs=["ext4", "xfs"]) == ["disk | ext4", "disk | xfs", "disk | btrfs"]
 
 
+def test_a_factor_used_often_does_not_multiply_with_itself() -> None:
+    expression = "disk" + " | lvmthin(chunk=$c)" * 6
+    assert len(texts(expression, c=[f"{n}K" for n in range(1, 11)])) == 10
+
+
 def test_canonical_needs_no_catalogue() -> None:
     (stack,) = parse_stacks("(2*hdd | md) + ssd | lvmcache(writeback)", LAYERS)
     again = Node(stack.top.call, (Node(stack.top.inputs[0].call, stack.top.inputs[0].inputs), stack.top.inputs[1]))

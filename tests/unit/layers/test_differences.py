@@ -64,7 +64,7 @@ def wrong(layer: str, case: str, index: int, old: str, new: str) -> list[str]:
         ("btrfs", "raid1", 4, "/data/raid1", "/data/single", "data profile is single instead of raid1"),
         ("btrfs", "raid1", 4, "metadata/raid1", "metadata/dup", "metadata profile is dup instead of raid1"),
         ("btrfs", "raid1", 4, "quotas", "", "Quotas are off"),
-        ("btrfs", "raid1", 4, "devices/loop3", "", "instead of"),
+        ("btrfs", "raid1", 4, "devices/loop", "devices/vd", "instead of loop"),
         ("btrfs", "plain", 4, "devices/", "quotas\ndevices/", "Quotas are on"),
         ("partition", "gpt", 0, "start=2048", "start=4096", "start is 2097152 bytes instead of 1048576"),
         ("partition", "gpt", 0, "size=", "size=1", "size is"),

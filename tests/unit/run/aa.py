@@ -1,6 +1,6 @@
 """A stack against itself, through everything that a real campaign goes through but the machine.
 
-    python tests/unit/run/aa.py 2000        prints how many of 2000 campaigns called the two different
+python tests/unit/run/aa.py 2000        prints how many of 2000 campaigns called the two different
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from scipy import stats
+
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.analysis import rank

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from strata import campaign as campaigns
 from strata import layers
 from strata.errors import BadInput
@@ -80,6 +81,8 @@ def test_disks_are_as_many_as_the_hungriest_stack_takes() -> None:
         ("ssd", 9),
     ]
     claimed = (Disk("hdd", 1, "/dev/disk/by-id/x"),)
-    assert [disk.device for disk in planning.disks_for(stacks, {}, claimed) if disk.role == "hdd"] == ["/dev/disk/by-id/x"]
+    assert [disk.device for disk in planning.disks_for(stacks, {}, claimed) if disk.role == "hdd"] == [
+        "/dev/disk/by-id/x"
+    ]
     with pytest.raises(BadInput, match="nvme"):
         planning.disks_for(stacks, {}, (Disk("nvme", 1, "/dev/disk/by-id/y"),))

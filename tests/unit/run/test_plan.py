@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.errors import BadInput
@@ -21,7 +22,7 @@ FACTS = Facts(
     memory_bytes=8 << 30,
     root=True,
     filesystems=frozenset({"ext4", "xfs", "btrfs"}),
-    tools={tool: "99" for tool in planning.tools(layers.drivers().values(), workloads.workloads().values())}
+    tools=dict.fromkeys(planning.tools(layers.drivers().values(), workloads.workloads().values()), "99")
     | {"fio": "fio-3.33"},
     schedulers=frozenset({"none", "bfq"}),
     free_bytes=100 << 30,
@@ -39,7 +40,7 @@ def plan(
         read_file=lambda name: "",
     )
     roles = {role for stack in campaign.stacks for role in stack.disks()}
-    disks = planning.disks_for(campaign.stacks, {role: disk_bytes for role in roles}, claimed)
+    disks = planning.disks_for(campaign.stacks, dict.fromkeys(roles, disk_bytes), claimed)
     found = [(call, workloads.find(call)) for call in campaign.workloads]
     return planning.make(campaign.stacks, found, layers.drivers(), facts, disks, campaign.memory_bytes)
 
@@ -107,7 +108,9 @@ def test_a_raid_level_wants_its_devices() -> None:
 def test_commands_are_listed_as_typed_in_order() -> None:
     made = plan("disk | ext4", "fio/randrw-75-25")
     lines = planning.commands(made, made.runnable[0], layers.drivers(), "DIR/work")
-    order = [next(i for i, line in enumerate(lines) if part in line) for part in ("truncate", "mkfs.ext4", "mount ", "fio ")]
+    order = [
+        next(i for i, line in enumerate(lines) if part in line) for part in ("truncate", "mkfs.ext4", "mount ", "fio ")
+    ]
     assert order == sorted(order)
     assert lines[-1].startswith("rm --recursive")
     assert any(line.startswith("# measure fio/randrw-75-25") for line in lines)

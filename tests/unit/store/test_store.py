@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+
 from strata.errors import StoreError
 from strata.model import (
     Call,
@@ -24,7 +25,18 @@ from strata.store.writer import Store
 SPEED = Metric("speed", "MiB/s", "higher")
 DISK = Node(Call("disk", "disk", {"role": "disk"}))
 FACTS = Facts(
-    "host", (6, 1, 2), "6.1.2", "Debian", "cpu", 2, 1 << 30, True, frozenset({"ext4"}), {"fio": "3"}, frozenset({"none"}), 7
+    "host",
+    (6, 1, 2),
+    "6.1.2",
+    "Debian",
+    "cpu",
+    2,
+    1 << 30,
+    True,
+    frozenset({"ext4"}),
+    {"fio": "3"},
+    frozenset({"none"}),
+    7,
 )
 
 
