@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -14,7 +15,6 @@ from pathlib import Path
 from strata.errors import BadInput, CommandFailed, CommandTimedOut, VisitFailed
 from strata.hosts import facts
 from strata.model import Command, Completed, Facts
-import contextlib
 
 # Debian keeps mkfs, losetup and sfdisk here, and an ordinary user's PATH leaves it out.
 _SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"

@@ -134,8 +134,9 @@ def rates(samples: Samples, devices: Iterable[tuple[str, str]]) -> dict[str, lis
     for counter in ("read_bytes", "write_bytes"):
         before: tuple[float, float] | None = None
         for row in samples.rows:
-            values = [((row.get("devices") or {}).get(name) or {}).get(counter) for name in names]
-            if not names or any(value is None for value in values):
+            sampled = [(row.get("devices") or {}).get(name) or {} for name in names]
+            values = [device[counter] for device in sampled if device.get(counter) is not None]
+            if not names or len(values) < len(names):
                 continue
             now = (row["t_s"], sum(values))
             if before is None:

@@ -73,7 +73,7 @@ def make(
         problems.append(
             Problem(
                 f"the disk files of one visit can grow to {human_size(growth_bytes)}, and only "
-                f"{human_size(facts.free_bytes)} are free there; make them smaller (--size) or give --out a larger place."
+                f"{human_size(facts.free_bytes)} are free there; make them smaller (--size) or put --out elsewhere."
             )
         )
     if problems:

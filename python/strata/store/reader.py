@@ -26,7 +26,6 @@ from strata.model import (
 )
 from strata.store import database, samples
 
-
 # What moved at the disks, for workloads that have no series of their own.
 _DISK_SERIES = ("disk.read_bytes", "disk.write_bytes")
 

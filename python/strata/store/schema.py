@@ -43,7 +43,8 @@ TABLES = {
         exit_code INTEGER NOT NULL, stdout TEXT NOT NULL, stderr TEXT NOT NULL""",
     "trial": """
         id INTEGER PRIMARY KEY, attempt INTEGER NOT NULL REFERENCES attempt,
-        workload INTEGER NOT NULL REFERENCES workload, outcome TEXT NOT NULL, reason TEXT, at REAL NOT NULL, wall_s REAL, flags TEXT NOT NULL, notes TEXT NOT NULL,
+        workload INTEGER NOT NULL REFERENCES workload, outcome TEXT NOT NULL, reason TEXT,
+        at REAL NOT NULL, wall_s REAL, flags TEXT NOT NULL, notes TEXT NOT NULL,
         argv TEXT NOT NULL""",
     "figure": """
         trial INTEGER NOT NULL REFERENCES trial, metric TEXT NOT NULL, value REAL NOT NULL, UNIQUE (trial, metric)""",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 from strata.errors import WorkloadFailed
 from strata.model import Measured
 from strata.run import machine
-import contextlib
 
 
 def device(**changes: float) -> dict[str, float]:

@@ -73,7 +73,7 @@ def test_a_missing_fio_is_bad_input_for_every_workload_that_wants_it() -> None:
 
 def test_sparse_files_that_could_outgrow_the_disk_are_refused() -> None:
     plan("2*disk | btrfs", facts=replace(FACTS, free_bytes=9 << 30))
-    with pytest.raises(BadInput, match="grow to 8.0 GiB"):
+    with pytest.raises(BadInput, match=r"grow to 8\.0 GiB"):
         plan("2*disk | btrfs", facts=replace(FACTS, free_bytes=8 << 30))
 
 
