@@ -17,6 +17,7 @@ def main() -> None:
         print(f"strata: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
+        print("strata: interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         # `strata verdict | head`: nobody reads on, which is no error

@@ -18,4 +18,4 @@ def report(directory: Path, as_json: bool, as_markdown: bool, out: Path | None) 
         else:
             sys.stdout.write(text)
         return
-    print(verdict.write_report(directory, out))
+    print(verdict.write_report(verdict.model_of(directory), out or directory / "report.html"))

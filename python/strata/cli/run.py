@@ -50,11 +50,12 @@ def run(
                 _execute(order, store, interrupts, as_json)
             finally:
                 store.close()
-    report = verdict.write_report(directory)
-    failed = verdict.print_verdict(directory, as_json)
+    model = verdict.model_of(directory)
+    verdict.print_verdict(model, as_json)
+    report = verdict.write_report(model, directory / "report.html")
     if not as_json:
         print(f"\nThe whole report: {report}")
-    if failed:
+    if model.failed:
         raise typer.Exit(1)
 
 

@@ -12,7 +12,7 @@ from strata.store import reader
 
 
 def verdict(directory: Path, as_json: bool) -> None:
-    print_verdict(directory, as_json)
+    print_verdict(model_of(directory), as_json)
 
 
 def model_of(directory: Path) -> ReportModel:
@@ -24,25 +24,22 @@ def model_of(directory: Path) -> ReportModel:
     return report.build(view, rank.rank(view), checks.warnings(view))
 
 
-def print_verdict(directory: Path, as_json: bool) -> bool:
-    """Returns whether a visit or trial failed."""
+def print_verdict(model: ReportModel, as_json: bool) -> None:
     from strata.report import terminal, verdict_json
 
-    model = model_of(directory)
-    plain = verdict_json(model)
     if as_json:
-        print(json.dumps(plain, indent=2))
+        print(json.dumps(verdict_json(model), indent=2))
     else:
         width = shutil.get_terminal_size((100, 24)).columns
         sys.stdout.write(terminal.render(model, width=max(width, 60), colour=sys.stdout.isatty()))
-    return bool(plain["failed"])
+    sys.stdout.flush()
 
 
-def write_report(directory: Path, to: Path | None = None) -> Path:
+def write_report(model: ReportModel, path: Path) -> Path:
+    """Whole or not at all; returns `path`."""
     from strata.report import html
 
-    path = to or directory / "report.html"
     partial = path.with_name(path.name + ".new")
-    partial.write_text(html.render(model_of(directory)), encoding="utf-8")
+    partial.write_text(html.render(model), encoding="utf-8")
     partial.rename(path)
     return path

@@ -124,27 +124,10 @@ def _usable(spec: Call, sizes_bytes: Sequence[int]) -> int:
     return int(sum(sizes_bytes) * share / copies)
 
 
-# The kernel goes on listing the devices of a file system that it has seen, and would refuse an older one with the
-# same UUID in a later visit: so forget ours before erasing them.
-_UNMAKE = """\
-uuid=$1; shift
-for device; do
-  [ -b "$device" ] || continue
-  found=$(wipefs --noheadings --output UUID -- "$device") || exit 1
-  echo "$found" | grep -qixF -- "$uuid" || continue
-  btrfs device scan --forget "$device" || exit 1
-  wipefs --quiet --all -- "$device" || exit 1
-done"""
-
-
-def _unmake(uuid: str, devices: Sequence[str]) -> Command:
-    return sh(_UNMAKE, uuid, *devices)
-
-
 def _join(devices: Sequence[str]) -> list[Step]:
     if len(devices) == 1:
         return []
-    # Undone by what undoes mkfs.
+    # Nothing to undo: the kernel forgets a device when another file system is seen on it.
     return [Step(run("btrfs", "device", "scan", *devices), None, "tell the kernel of the devices")]
 
 
@@ -243,7 +226,6 @@ DRIVER = FileSystem(
     check=_check,
     arity=_arity,
     usable=_usable,
-    unmake=_unmake,
     join=_join,
     finish=_finish,
     ask=_ask,

@@ -134,8 +134,8 @@ def rates(samples: Samples, devices: Iterable[tuple[str, str]]) -> dict[str, lis
     for counter in ("read_bytes", "write_bytes"):
         before: tuple[float, float] | None = None
         for row in samples.rows:
-            sampled = [(row.get("devices") or {}).get(name) or {} for name in names]
-            values = [device[counter] for device in sampled if device.get(counter) is not None]
+            sampled = [(row.get("devices") or {}).get(name) for name in names]
+            values: list[float] = [device[counter] for device in sampled if device and device.get(counter) is not None]
             if not names or len(values) < len(names):
                 continue
             now = (row["t_s"], sum(values))

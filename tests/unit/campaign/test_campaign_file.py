@@ -197,7 +197,7 @@ MISTAKES: list[tuple[str, list[tuple[int, int, str]]]] = [
     ("stacks: [disk]\nfactors: {fs: x}", [(2, 15, "factors cannot be 'x'"), (2, 11, "no stack uses the factor fs")]),
     ("stacks: [disk]\nfactors: {fs: []}", [(2, 15, "factors cannot be"), (2, 11, "no stack uses")]),
     ("stacks: [disk]\nfactors: {fs: [ext4]}", [(2, 11, "no stack uses the factor fs; write $fs in one")]),
-    ("stacks: [$fs |]\nfactors: {fs: [ext4]}", [(1, 14, "expected a layer name after '|'")]),
+    ("stacks: [$fs |]\nfactors: {fs: [ext4]}", [(1, 15, "expected a layer name after '|'")]),
     ("stacks: [disk | $fs]\nfactors: {fs: [ext4, ext4]}", [(2, 22, "'ext4' is a level of fs already")]),
     ("stacks: [disk | $fs]\nfactors:\n  fs:\n    - 'xfs(nope)'", [(4, 12, "xfs has no argument 'nope'")]),
     ("stacks:\n  - disk | xfs(nope)", [(2, 16, "xfs has no argument 'nope'")]),
