@@ -134,6 +134,27 @@ def test_only_runnable_stacks_and_no_repeat_when_the_set_changes(stacks: list[st
         assert batch.visits[0][1] != view.trials[-1].stack
 
 
+def test_a_changed_set_of_stacks_does_not_repeat_the_last_one() -> None:
+    """`b` cannot run any more, so the order of the rest is another, and may begin with the stack measured last."""
+    begins_alike = 0
+    for seed in range(40):
+        view = empty(["a", "b", "c"], 2, seed=seed)
+        for number, stack in order(["a", "b", "c"], 1, seed):
+            view = visited(view, number, stack)
+        last = view.trials[-1].stack
+        begins_alike += order(["a", "c"], 2, seed)[2][1] == last
+        visits = next_batch(view, ["a", "c"]).visits
+        assert sorted(visits) == [(1, "a"), (1, "c")]
+        assert visits[0][1] != last
+    assert begins_alike > 5
+
+
+def test_a_visit_that_failed_after_a_trial_counts_once() -> None:
+    view = visited(visited(empty(["a", "b"], 2, seed=5), 0, "a"), 0, "b")
+    view = replace(view, failed=(FailedVisit(view.trials[0].visit, "a", "could not be removed"),))
+    assert set(next_batch(view, ["a", "b"]).visits) == {(1, "a"), (1, "b")}
+
+
 def test_more_rounds_go_on() -> None:
     stacks = ["a", "b", "c"]
     view = empty(stacks, 2, seed=5)
