@@ -86,10 +86,12 @@ class CommandFailed(VisitFailed):
         self.status = exit_code
         self.stdout = stdout
         self.stderr = stderr
-        said = (stderr.strip() or stdout.strip()).splitlines()
-        last = f": {said[-1].strip()}" if said else ""
+        said = [line.strip() for line in (stderr.strip() or stdout.strip()).splitlines()]
+        # Some programs say what is wrong first and end with their usage, others the other way round.
+        said = said if len(said) <= 3 else [said[0], "...", said[-1]]
+        why = f": {' | '.join(said)}" if said else ""
         how = detail or ("could not be started" if exit_code is None else f"ended with exit code {exit_code}")
-        super().__init__(f"`{_shown(self.argv)}` {how}{last}")
+        super().__init__(f"`{_shown(self.argv)}` {how}{why}")
 
 
 def _shown(argv: tuple[str, ...]) -> str:

@@ -378,6 +378,7 @@ class Skipped:
 class FailedVisit:
     visit: int
     stack: str
+    round: int
     reason: str
 
 

@@ -245,8 +245,9 @@ fn the_command_dies_with_a_killed_engine() {
 
 #[test]
 fn the_command_starts_with_the_signals_the_engine_was_given() {
-    // Without this, a command could not be ended by the signals that the engine reads itself.
-    let run = sample(&[], &["sh", "-c", "grep SigBlk /proc/self/status"]);
+    // Without this, a command could not be ended by the signals that the engine reads itself. Asked without a shell,
+    // which would unblock them for its own use.
+    let run = sample(&[], &["grep", "SigBlk", "/proc/self/status"]);
     assert_eq!(run.output.stdout, b"SigBlk:\t0000000000000000\n");
 }
 

@@ -37,6 +37,7 @@ _KINDS = (
     "spread",
     "pressure",
     "few",
+    "peeked",
 )  # the most important first
 _FLAGS = {
     "unsteady": "did not reach a steady state: their figures depend on when they were stopped, so let them run longer",
@@ -47,7 +48,8 @@ _FLAGS = {
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """`kind` is one of: few, failed, invalid, spread, outlier, bimodal, drift, unsteady, memory, cached, pressure."""
+    """`kind` is one of: few, failed, invalid, spread, outlier, bimodal, drift, unsteady, memory, cached,
+    pressure, peeked."""
 
     kind: str
     stack: str | None  # None: it concerns all of them
@@ -63,8 +65,21 @@ def warnings(view: View) -> tuple[Caution, ...]:
         *(warning for workload in view.workloads for warning in _over_visits(view, workload)),
         *_flagged(view),
         *_pressure(view),
+        *_peeked(view),
     ]
     return tuple(sorted(found, key=lambda warning: _KINDS.index(warning.kind)))
+
+
+def _peeked(view: View) -> Iterator[Caution]:
+    if any(event.kind == "extended" for event in view.events):
+        yield Caution(
+            "peeked",
+            None,
+            None,
+            f"Rounds were added after figures had been seen. The stated confidence of {percent(view.rule.confidence)} "
+            "is that of a number of rounds fixed beforehand; adding until something shows finds differences too often. "
+            "For a claim that must hold, start a new run with that many rounds from the start.",
+        )
 
 
 def _few(view: View) -> Iterator[Caution]:

@@ -64,15 +64,9 @@ def _stop(decision: str) -> Batch:
 
 
 def _rounds_done(view: View, stack: str) -> set[int]:
-    """Rounds in which the stack has been visited, whatever came of it.
-
-    A visit that failed before its first trial does not say its round: it takes the earliest that is free.
-    """
-    done = {trial.round for trial in view.trials if trial.stack == stack}
-    measured = {trial.visit for trial in view.trials if trial.stack == stack}
-    for _ in {visit.visit for visit in view.failed if visit.stack == stack} - measured:
-        done.add(next(number for number in range(len(done) + 1) if number not in done))
-    return done
+    """Rounds in which the stack has been visited, whatever came of it."""
+    measured = {trial.round for trial in view.trials if trial.stack == stack}
+    return measured | {visit.round for visit in view.failed if visit.stack == stack}
 
 
 def _apart(visits: list[tuple[int, str]], view: View) -> list[tuple[int, str]]:

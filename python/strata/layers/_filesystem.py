@@ -67,6 +67,7 @@ class FileSystem:
     check: Callable[[Call, Facts], list[str]] = _no_reasons
     arity: Callable[[Call, int], list[str]] = _any_number
     usable: Callable[[Call, Sequence[int]], int] = _whole  # upper bound of what fits, in bytes
+    unmake: Callable[[str, Sequence[str]], Command] = wipe  # (UUID, devices) -> what undoes mkfs
     join: Callable[[Sequence[str]], list[Step]] = _no_joining  # before mounting
     finish: Callable[[Call, str], list[Step]] = _no_steps  # after mounting
     ask: Callable[[Call, str, str, str], list[Command]] = _no_questions  # beyond what is asked of every one
@@ -94,7 +95,7 @@ class FileSystem:
         devices, mount_point = [each.path for each in below], _mount_point(place)
         make = Step(
             run(*self.make(spec, place.uuid), "--", *devices, timeout_s=MAKE_TIMEOUT_S),
-            wipe(place.uuid, devices),
+            self.unmake(place.uuid, devices),
             f"make the {self.info.name} file system",
         )
         return [

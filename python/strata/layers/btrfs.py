@@ -124,10 +124,27 @@ def _usable(spec: Call, sizes_bytes: Sequence[int]) -> int:
     return int(sum(sizes_bytes) * share / copies)
 
 
+# The kernel goes on listing the devices of a file system that it has seen. Seen again on other devices, a newer one
+# with the same UUID would be refused as the older: so forget ours before erasing them.
+_UNMAKE = """\
+uuid=$1; shift
+for device; do
+  [ -b "$device" ] || continue
+  found=$(wipefs --noheadings --output UUID -- "$device") || exit 1
+  echo "$found" | grep -qixF -- "$uuid" || continue
+  btrfs device scan --forget "$device" || exit 1
+  wipefs --quiet --all -- "$device" || exit 1
+done"""
+
+
+def _unmake(uuid: str, devices: Sequence[str]) -> Command:
+    return sh(_UNMAKE, uuid, *devices)
+
+
 def _join(devices: Sequence[str]) -> list[Step]:
     if len(devices) == 1:
         return []
-    # Nothing to undo: the kernel forgets a device when another file system is seen on it.
+    # Undone by what undoes mkfs.
     return [Step(run("btrfs", "device", "scan", *devices), None, "tell the kernel of the devices")]
 
 
@@ -226,6 +243,7 @@ DRIVER = FileSystem(
     check=_check,
     arity=_arity,
     usable=_usable,
+    unmake=_unmake,
     join=_join,
     finish=_finish,
     ask=_ask,

@@ -23,7 +23,7 @@ class ExistingDriver:
         return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        if not str(spec["path"]).startswith("/"):
+        if spec["path"] is not None and not str(spec["path"]).startswith("/"):
             return [f"'{spec['path']}' is not an absolute path; write existing(/path/from/the/root)."]
         return []
 

@@ -50,8 +50,8 @@ class SchedulerDriver:
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools)
-        name = str(spec["name"])
-        if name not in facts.schedulers:
+        name = spec["name"]
+        if isinstance(name, str) and name not in facts.schedulers:
             offered = ", ".join(sorted(facts.schedulers)) or "none at all"
             newer = _SUCCESSORS.get(name)
             then = f"write {newer}, its successor" if newer in facts.schedulers else "choose one of these"

@@ -97,6 +97,9 @@ def execute(
     Raises Refused (a device in use), NothingToRun, Interrupted, UndoFailed.
     """
     identity = store.identity()
+    before = store.rule()
+    if before and before.rounds < order.rule.rounds:
+        store.add_event("extended", f"rounds raised from {before.rounds} to {order.rule.rounds}", host.now())
     store.set_rule(order.rule, host.now())
     store.add_facts(order.facts, order.versions, order.plan.skipped, host.now())
     if not order.plan.runnable:

@@ -147,7 +147,8 @@ def signatures(host: Host, found: Found) -> Iterator[str]:
     # the partitions too: a table may be gone from the device and still be known to the kernel
     for part in found.parts():
         listed = read(host, "wipefs", "--no-act", "--json", "--", part["path"])
-        for signature in json.loads(listed or "{}").get("signatures", []):
+        # some versions say nothing at all of a blank device
+        for signature in json.loads(listed)["signatures"] if listed else []:
             names.add(_SIGNATURE_NAMES.get(signature["type"], f"a signature of {signature['type']}"))
     if names:
         yield (

@@ -101,7 +101,7 @@ def view(directory: Path, *, series: bool = False) -> View:
         steps=_steps(sql, visits),
         skipped=_skipped(sql, facts_id, stacks),
         failed=tuple(
-            FailedVisit(visits[attempt][0], visits[attempt][1], failure)
+            FailedVisit(*visits[attempt], failure)
             for attempt, failure in sql.execute(
                 "SELECT attempt, failure FROM ending WHERE failure IS NOT NULL ORDER BY attempt"
             )

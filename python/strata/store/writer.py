@@ -150,6 +150,11 @@ class Store:
                 (now, rule.rounds, rule.within, rule.confidence, rule.budget_s),
             )
 
+    def rule(self) -> Rule | None:
+        """The rule that holds; None before the first."""
+        row = self._sql.execute("SELECT rounds, within, confidence, budget_s FROM rule ORDER BY id DESC").fetchone()
+        return Rule(*row) if row else None
+
     def add_facts(
         self, facts: Facts, versions: Mapping[str, str], skipped: Mapping[str, Sequence[str]], now: float
     ) -> None:

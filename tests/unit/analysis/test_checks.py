@@ -152,7 +152,7 @@ def test_failures_and_rejections_may_flatter() -> None:
         trial("a", 3, {}, visit=3, outcome=Outcome.FAILED, reason="no space left."),
         trial("a", 4, {"iops": 9e9}, visit=4, outcome=Outcome.INVALID, reason="in memory"),
     ]
-    found = warnings(view(["a"], trials, failed=[FailedVisit(5, "a", "mkfs failed")]))
+    found = warnings(view(["a"], trials, failed=[FailedVisit(5, "a", 1, "mkfs failed")]))
     assert [warning.kind for warning in found] == ["failed", "invalid"]
     assert "2 of 6 visits" in found[0].text and "no space left" in found[0].text
     assert "1 of 5 trials" in found[1].text

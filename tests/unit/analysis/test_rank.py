@@ -221,7 +221,7 @@ def test_one_stack_is_best_when_the_others_cannot_work() -> None:
             ["a", "b", "c"],
             trials,
             skipped=[Skipped("c", ("no such module",))],
-            failed=[FailedVisit(77, "b", "mkfs said no.")],
+            failed=[FailedVisit(77, "b", 1, "mkfs said no.")],
         )
     )
     assert (seen.best, seen.undecided) == ("a", False)

@@ -45,10 +45,11 @@ def visited(view: View, round_: int, stack: str, outcome: Outcome = Outcome.OK) 
     return replace(view, trials=(*view.trials, result), visits_done=number + 1)
 
 
-def failed(view: View, stack: str) -> View:
-    """A visit that failed while it was built: no trial, so nothing says its round."""
+def failed(view: View, round_: int, stack: str) -> View:
+    """A visit that failed while it was built: it has no trial."""
     number = view.visits_done
-    return replace(view, failed=(*view.failed, FailedVisit(number, stack, "mkfs failed")), visits_done=number + 1)
+    broken = FailedVisit(number, stack, round_, "mkfs failed")
+    return replace(view, failed=(*view.failed, broken), visits_done=number + 1)
 
 
 def campaign(view: View, runnable: list[str], broken: frozenset[str] = frozenset()) -> list[tuple[int, str]]:
@@ -56,7 +57,7 @@ def campaign(view: View, runnable: list[str], broken: frozenset[str] = frozenset
     while not (batch := next_batch(view, runnable)).stop:
         for number, stack in batch.visits:
             made.append((number, stack))
-            view = failed(view, stack) if stack in broken else visited(view, number, stack)
+            view = failed(view, number, stack) if stack in broken else visited(view, number, stack)
     return made
 
 
@@ -151,7 +152,7 @@ def test_a_changed_set_of_stacks_does_not_repeat_the_last_one() -> None:
 
 def test_a_visit_that_failed_after_a_trial_counts_once() -> None:
     view = visited(visited(empty(["a", "b"], 2, seed=5), 0, "a"), 0, "b")
-    view = replace(view, failed=(FailedVisit(view.trials[0].visit, "a", "could not be removed"),))
+    view = replace(view, failed=(FailedVisit(view.trials[0].visit, "a", 0, "could not be removed"),))
     assert set(next_batch(view, ["a", "b"]).visits) == {(1, "a"), (1, "b")}
 
 

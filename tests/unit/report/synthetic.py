@@ -207,7 +207,7 @@ def ordinary() -> View:
         stacks=(*view.stacks, F2FS),
         trials=trials,
         skipped=(Skipped(F2FS, ("This kernel has no f2fs: load the module f2fs or use another kernel.",)),),
-        failed=(FailedVisit(dropped, NOCOW, "`mount` ended with exit code 32: wrong fs type"),),
+        failed=(FailedVisit(dropped, NOCOW, 2, "`mount` ended with exit code 32: wrong fs type"),),
         events=(
             *view.events,
             Event(1_790_001_000.0, "interrupted", "stopped by ^C"),

@@ -152,7 +152,7 @@ def evil_view(synthetic: ModuleType) -> View:
         trials=trials,
         stacks=(*view.stacks, "left out"),
         skipped=(Skipped("left out", (EVIL,)),),
-        failed=(FailedVisit(0, synthetic.XFS, EVIL),),
+        failed=(FailedVisit(0, synthetic.XFS, 0, EVIL),),
         commands={synthetic.XFS: (EVIL,)},
         versions={EVIL: EVIL},
     )

@@ -1,0 +1,239 @@
+"""The documents say what is so: links lead somewhere, commands and campaigns can be read, excerpts are of the code."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import typer
+
+from strata import campaign, layers, workloads
+from strata.campaign.file import CampaignModel, DiskModel, RuleModel
+from strata.cli import reference
+from strata.cli.app import app
+from strata.report.assemble import _FLAGS
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+WRITTEN = [page for page in PAGES if page.parent.name != "reference"]  # by people
+STRATA = typer.main.get_command(app)
+COMMANDS: dict[str, Any] = STRATA.commands  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Fence:
+    page: Path
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}: {self.text.splitlines()[0] if self.text else ''}"
+
+
+def fences(*languages: str) -> list[Fence]:
+    found = []
+    for page in WRITTEN:
+        for language, text in re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+            if language in languages:
+                found.append(Fence(page, language, text))
+    return found
+
+
+def typed() -> Iterator[tuple[Fence, list[str]]]:
+    """Every `strata ...` line of a shell block, as words without comments."""
+    for fence in fences("sh"):
+        for line in fence.text.replace("\\\n", " ").splitlines():
+            if re.match(r"(\.venv/bin/)?strata\b", line):
+                yield fence, shlex.split(line, comments=True)
+
+
+TYPED = list(typed())
+CAMPAIGNS = {f.text.splitlines()[0].removeprefix("# "): f for f in fences("yaml")}
+
+
+def read_file(name: str) -> str:
+    return f"text of {name}"
+
+
+def load(text: str, name: str) -> campaign.Campaign:
+    return campaign.load(
+        text, where=name, layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=read_file
+    )
+
+
+# ---------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        to = (page.parent / path).resolve() if path else page
+        assert to.exists(), f"{page.name} links to {target}"
+        if anchor:
+            assert anchor in anchors(to), f"{page.name} links to {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub and most others make them of headings."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_holds_a_path_of_some_checkout(page: Path) -> None:
+    assert not re.search(r"/work/|/root/|/home/\w", page.read_text())
+
+
+# ---------------------------------------------------------------- commands
+
+
+@pytest.mark.parametrize(("fence", "argv"), TYPED, ids=[" ".join(argv)[:90] for _, argv in TYPED])
+def test_every_command_can_be_read(fence: Fence, argv: list[str]) -> None:
+    name, *rest = argv[1:]
+    assert name in COMMANDS, f"{fence}: there is no command {name}"
+    values = COMMANDS[name].make_context(name, rest).params
+    if name in ("plan", "run"):
+        assert read_campaign(values["what"], values["workload"], fence).stacks
+    if name == "show":
+        assert reference.entries(values["what"], values["name"])
+
+
+def read_campaign(what: list[str], loads: list[str], fence: Fence) -> campaign.Campaign:
+    if not what[0].endswith(".yaml"):
+        return campaign.from_expressions(
+            what, loads, layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=read_file
+        )
+    if what[0] in CAMPAIGNS:
+        assert CAMPAIGNS[what[0]].page == fence.page, f"{fence.page.name} runs {what[0]} and does not show it"
+        return load(CAMPAIGNS[what[0]].text, what[0])
+    return load((ROOT / what[0]).read_text(), what[0])
+
+
+def test_the_commands_are_there_at_all() -> None:
+    pages = {fence.page.name for fence, _ in TYPED}
+    assert {"README.md", "guide.md", "CONTRIBUTING.md"} <= pages
+    assert {argv[1] for _, argv in TYPED} == set(COMMANDS), "a command that no page shows, or that is gone"
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_and_options_named_in_the_text_exist(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    every = {option for command in COMMANDS.values() for option in options(command)} | options(STRATA)
+    for quoted in re.findall(r"`([^`\n]+)`", text):
+        words = quoted.split()
+        if words[0] == "strata" and len(words) > 1:
+            known = options(COMMANDS[words[1]]) if words[1] in COMMANDS else options(STRATA)
+            assert words[1] in COMMANDS or words[1] in known, f"{page.name}: {quoted}"
+            assert {word for word in words[2:] if word.startswith("--")} <= known, f"{page.name}: {quoted}"
+        elif words[0].startswith("--"):
+            assert words[0].partition("=")[0] in every, f"{page.name}: {quoted}"
+
+
+def options(command: click.Command) -> set[str]:
+    return {name for param in command.params for name in param.opts} | {"--help", "-h"}
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set()
+    for page in WRITTEN:
+        named |= set(re.findall(r"(?:^|`)make ([\w-]+)", page.read_text(), re.MULTILINE))
+    assert named <= targets
+    assert {"demo", "setup", "test", "test-full"} <= named
+
+
+# ---------------------------------------------------------------- campaign files
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_every_campaign_shown_can_be_loaded(name: str) -> None:
+    assert name.endswith(".yaml"), "the first line of a campaign shown is its name, as in # web.yaml"
+    assert load(CAMPAIGNS[name].text, name).stacks
+
+
+def test_the_campaign_page_has_every_key() -> None:
+    page = (ROOT / "docs" / "campaign-file.md").read_text()
+    for model in (CampaignModel, DiskModel, RuleModel):
+        rows = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+        assert set(model.model_fields) <= rows, model.__name__
+    whole = CAMPAIGNS["everything.yaml"].text
+    keys = set(re.findall(r"^(\w+):", whole, re.MULTILINE))
+    assert keys == set(CampaignModel.model_fields)
+
+
+def test_the_campaign_page_has_the_grammar_of_the_parser() -> None:
+    from strata.campaign import syntax
+
+    (grammar,) = [f.text for f in fences("text") if f.text.startswith("chain ")]
+    lines = [line.strip() for line in (syntax.__doc__ or "").splitlines()]
+    for line in grammar.splitlines():
+        assert line.strip() in lines
+
+
+# ---------------------------------------------------------------- what is taken from the code
+
+
+@pytest.mark.parametrize("kind", ["layers", "workloads", "metrics"])
+def test_the_reference_is_not_stale(kind: str) -> None:
+    assert (ROOT / "docs" / "reference" / f"{kind}.md").read_text() == reference.page(kind), "run make docs"
+
+
+@pytest.mark.parametrize("fence", fences("python"), ids=str)
+def test_excerpts_are_of_the_code(fence: Fence) -> None:
+    first, _, text = fence.text.partition("\n")
+    assert first.startswith("# python/"), "the first line of an excerpt is its file"
+    assert text.strip("\n") in (ROOT / first.removeprefix("# ")).read_text()
+
+
+def test_every_mark_on_trials_is_explained() -> None:
+    page = (ROOT / "docs" / "concepts.md").read_text()
+    marks = page.partition("## Marks on trials")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", marks, re.MULTILINE)) == set(_FLAGS)
+
+
+def test_every_kind_of_warning_is_explained() -> None:
+    from strata.analysis.checks import _KINDS
+
+    page = (ROOT / "docs" / "concepts.md").read_text()
+    rows = re.findall(r"^\| (.+?) \|", page.partition("## Warnings")[2].partition("\n## ")[0], re.MULTILINE)
+    assert {kind for row in rows for kind in re.findall(r"`(\w+)`", row)} == set(_KINDS)
+
+
+def test_every_exit_code_is_in_the_readme() -> None:
+    from strata import errors
+
+    codes = {kind.exit_code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "exit_code")}
+    readme = (ROOT / "README.md").read_text()
+    rows = re.findall(r"^\| (\d+) \|", readme.partition("## Exit codes")[2], re.MULTILINE)
+    assert {int(row) for row in rows} == codes | {0}
+
+
+def test_the_readme_names_the_layers_that_there_are() -> None:
+    (row,) = re.findall(r"^\| layers \|(.*)\|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert {name.partition("(")[0] for name in re.findall(r"`([^`]+)`", row)} == set(layers.catalogue())
+
+
+# ---------------------------------------------------------------- decisions
+
+
+def test_decisions_are_numbered_listed_and_whole() -> None:
+    folder = ROOT / "docs" / "decisions"
+    records = sorted(folder.glob("0*.md"))
+    listed = re.findall(r"^(\d+)\. \[(.+)\]\((.+)\)$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert [record.name for record in records] == [name for _, _, name in listed]
+    for place, (record, (number, title, _)) in enumerate(zip(records, listed, strict=True), start=1):
+        text = record.read_text()
+        assert record.name.startswith(f"{place:04}-") and int(number) == place
+        assert text.startswith(f"# {place}. {title}\n")
+        for part in ("Context", "Decision", "Consequence"):
+            assert f"\n**{part}.** " in text, record.name
