@@ -41,8 +41,9 @@ demo: setup
 test: setup-test lint
 	cargo test --locked --quiet --workspace
 	$(VENV)/pytest tests/unit tests/host tests/fault --cov
+	$(VENV)/python benchmarks/bare_fio.py
 
-# The slow tests as well, and the benchmarks against bare fio.
+# The slow tests as well (2,000 A/A campaigns, the ready campaigns), and every benchmark.
 test-full: setup-test lint
 	cargo test --locked --quiet --workspace
 	$(VENV)/pytest tests $(wildcard benchmarks) -m "" --cov

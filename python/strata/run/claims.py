@@ -126,7 +126,7 @@ def _judge(host: Host, name: str, path: str, *, wiped: bool) -> tuple[Found, lis
         found = device_use.look(host, name, path)
         lasting = [*device_use.lasting(host, found), *([] if wiped else device_use.signatures(host, found))]
         passing = [*device_use.passing(host, found)]
-        if lasting or not passing or pause_s is None:
+        if not passing or pause_s is None:
             break
         time.sleep(pause_s)
     return found, lasting + passing

@@ -118,13 +118,13 @@ def held(machine: Machine) -> State:
 def opened(machine: Machine) -> State:
     device = machine.device()
     process = machine.opened(device.node, "r+b")
-    return device, f"(process {process.pid}); end that first"
+    return device, f"(process {process.pid})"
 
 
 def opened_for_reading(machine: Machine) -> State:
     device = machine.device()
     process = machine.opened(device.node, "rb")
-    return device, f"(process {process.pid}); end that first"
+    return device, f"(process {process.pid})"
 
 
 def opened_partition(machine: Machine) -> State:
