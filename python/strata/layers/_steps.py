@@ -49,14 +49,16 @@ done
 echo "$mnt holds a mount of $seen that this visit did not make: unmount it, then clean up again" >&2
 exit 1"""
 
-# $1 UUID that only we use, the rest: devices. A device that is not there (any more) holds nothing of ours.
+# $1 UUID that only we use, the rest: devices. A device that is not there (any more) holds nothing of ours. Signatures
+# go one by one: its owner may have put a partition table or a LUKS header beside what was left of ours.
 _WIPE = """\
 uuid=$1; shift
 for device; do
   [ -b "$device" ] || continue
-  found=$(wipefs --noheadings --output UUID -- "$device") || exit 1
-  echo "$found" | grep -qixF -- "$uuid" || continue
-  wipefs --quiet --all -- "$device" || exit 1
+  found=$(wipefs --noheadings --output OFFSET,UUID -- "$device") || exit 1
+  for offset in $(echo "$found" | grep -iwF -- "$uuid" | cut -d ' ' -f 1); do
+    wipefs --quiet --offset "$offset" -- "$device" || exit 1
+  done
 done"""
 
 

@@ -130,10 +130,11 @@ _UNMAKE = """\
 uuid=$1; shift
 for device; do
   [ -b "$device" ] || continue
-  found=$(wipefs --noheadings --output UUID -- "$device") || exit 1
-  echo "$found" | grep -qixF -- "$uuid" || continue
+  found=$(wipefs --noheadings --output OFFSET,UUID -- "$device") || exit 1
+  ours=$(echo "$found" | grep -iwF -- "$uuid" | cut -d ' ' -f 1)
+  [ -n "$ours" ] || continue
   btrfs device scan --forget "$device" || exit 1
-  wipefs --quiet --all -- "$device" || exit 1
+  for offset in $ours; do wipefs --quiet --offset "$offset" -- "$device" || exit 1; done
 done"""
 
 

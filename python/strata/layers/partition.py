@@ -55,7 +55,7 @@ disk=$(readlink -f -- "$1")
 for known in "/sys/class/block/$(basename -- "$disk")"/*/partition; do
   if [ -e "$known" ]; then partx --delete --nr "$(cat "$known")" -- "$disk" || exit 1; fi
 done
-wipefs --quiet --all -- "$disk\""""
+wipefs --quiet --all --types gpt,dos,PMBR -- "$disk\""""
 
 _SHOW = """\
 disk=$(readlink -f -- "$1"); part=$(readlink -f -- "$2")

@@ -103,6 +103,8 @@ class Machine:
 
         def detach() -> None:
             if Path(f"/sys/block/{Path(node).name}/loop").exists():
+                # The kernel would keep a partition that it was told of for the next user of this loop device.
+                subprocess.run(("partx", "--delete", node), capture_output=True, check=False)
                 output("losetup", "--detach", node)
 
         self.later(detach)
