@@ -65,7 +65,7 @@ class LayerInfo:
     accepts: frozenset[Kind]  # kinds it sits on; empty: a source, at the start of a chain
     provides: Kind | None  # None: passes through what is below (a condition)
     many: bool = False  # True: joins all inputs into one; False: applied to each input
-    tools: tuple[str, ...] = ()  # programs it calls, looked up in PATH
+    tools: Mapping[str, str] = field(default_factory=dict)  # program that it calls -> its Debian package
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class WorkloadInfo:
     primary: str  # name of the metric that decides
     accepts: frozenset[Kind]
     variants: tuple[str, ...] = ()  # "study": run to its end as published
-    tools: tuple[str, ...] = ()
+    tools: Mapping[str, str] = field(default_factory=dict)
 
 
 Catalogue = Mapping[str, LayerInfo]

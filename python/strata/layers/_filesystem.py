@@ -21,7 +21,7 @@ from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param
 
 MKFS = Param("mkfs", ParamType.TEXT, "more arguments for mkfs, passed on whole", group="mkfs")
 
-TOOLS = ("mount", "umount", "findmnt", "blkid", "wipefs")
+TOOLS = {"mount": "mount", "umount": "mount", "findmnt": "util-linux", "blkid": "util-linux", "wipefs": "util-linux"}
 
 MAKE_TIMEOUT_S = 7200.0
 """Tables of a large disk are written out at once, so that nothing writes them during a measurement."""

@@ -6,30 +6,9 @@ the thing is still there. None of them touches anything that this visit cannot b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 from strata.model import Command, Completed, Facts, Step
-
-PACKAGES = {
-    "blkid": "util-linux",
-    "blockdev": "util-linux",
-    "btrfs": "btrfs-progs",
-    "dumpe2fs": "e2fsprogs",
-    "findmnt": "util-linux",
-    "losetup": "mount",
-    "mkfs.btrfs": "btrfs-progs",
-    "mkfs.ext4": "e2fsprogs",
-    "mkfs.f2fs": "f2fs-tools",
-    "mkfs.xfs": "xfsprogs",
-    "mount": "mount",
-    "partx": "util-linux",
-    "sfdisk": "fdisk",
-    "truncate": "coreutils",
-    "umount": "mount",
-    "wipefs": "util-linux",
-    "xfs_info": "xfsprogs",
-}
-"""The Debian package of every program that a layer calls."""
 
 _REMOVE_LINK = 'rm -f -- "$1"'
 
@@ -98,12 +77,12 @@ def mount(fstype: str, devices: Sequence[str], mount_point: str, options: Sequen
     ]
 
 
-def standard_reasons(facts: Facts, tools: Iterable[str], filesystem: str | None = None) -> list[str]:
+def standard_reasons(facts: Facts, tools: Mapping[str, str], filesystem: str | None = None) -> list[str]:
     """What every driver asks of a machine: root, programs, a kernel that can mount the file system."""
     reasons = [] if facts.root else ["Building a stack needs root; run Strata as root."]
     reasons += [
-        f"The program {tool} is not installed; install the Debian package {PACKAGES.get(tool, tool)}."
-        for tool in tools
+        f"The program {tool} is not installed; install the Debian package {package}."
+        for tool, package in tools.items()
         if tool not in facts.tools
     ]
     if filesystem is not None and filesystem not in facts.filesystems:

@@ -223,7 +223,7 @@ DRIVER = FileSystem(
         accepts=frozenset({Kind.BLOCK}),
         provides=Kind.DIRECTORY,
         many=True,
-        tools=("mkfs.btrfs", "btrfs", *TOOLS),
+        tools={"mkfs.btrfs": "btrfs-progs", "btrfs": "btrfs-progs", **TOOLS},
     ),
     options=OPTIONS,
     exclusive=(

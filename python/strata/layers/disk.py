@@ -18,7 +18,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.GRANT}),
     provides=Kind.BLOCK,
-    tools=("losetup", "truncate", "blockdev"),
+    tools={"losetup": "mount", "truncate": "coreutils", "blockdev": "util-linux"},
 )
 
 # Another process may take the free loop device between our finding it and our binding it; then try the next one.

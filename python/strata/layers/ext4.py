@@ -123,7 +123,7 @@ DRIVER = FileSystem(
         ),
         accepts=frozenset({Kind.BLOCK}),
         provides=Kind.DIRECTORY,
-        tools=("mkfs.ext4", "dumpe2fs", *TOOLS),
+        tools={"mkfs.ext4": "e2fsprogs", "dumpe2fs": "e2fsprogs", **TOOLS},
     ),
     options=OPTIONS,
     exclusive=(

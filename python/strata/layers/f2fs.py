@@ -81,7 +81,7 @@ DRIVER = FileSystem(
         params=(*(option.param for option in OPTIONS), MKFS),
         accepts=frozenset({Kind.BLOCK}),
         provides=Kind.DIRECTORY,
-        tools=("mkfs.f2fs", *TOOLS),
+        tools={"mkfs.f2fs": "f2fs-tools", **TOOLS},
     ),
     options=OPTIONS,
     exclusive=(

@@ -23,7 +23,13 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    tools=("sfdisk", "partx", "wipefs", "blkid", "blockdev"),
+    tools={
+        "sfdisk": "fdisk",
+        "partx": "util-linux",
+        "wipefs": "util-linux",
+        "blkid": "util-linux",
+        "blockdev": "util-linux",
+    },
 )
 
 # $1 device, $2 table, $3 label id, $4 start and $5 size in bytes ("" for all that is left). sfdisk counts in the

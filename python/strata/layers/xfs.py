@@ -104,7 +104,7 @@ DRIVER = FileSystem(
         ),
         accepts=frozenset({Kind.BLOCK}),
         provides=Kind.DIRECTORY,
-        tools=("mkfs.xfs", "xfs_info", *TOOLS),
+        tools={"mkfs.xfs": "xfsprogs", "xfs_info": "xfsprogs", **TOOLS},
     ),
     options=OPTIONS,
     exclusive=(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strata.errors import NotAsAsked, VisitFailed
 from strata.hosts.base import Host
-from strata.model import Call, Command, Disk, Kind, LayerDriver, Metric, Stack, Target, Workload
+from strata.model import Call, Command, Disk, Kind, LayerDriver, Metric, Outcome, Stack, Target, Workload
 from strata.run import journal, layout, trial
 from strata.run.progress import Listener, StepStarted, TrialEnded
 from strata.run.signals import Interrupts
@@ -77,25 +77,24 @@ def _build(bench: Workbench, attempt: int, plan: layout.Layout) -> None:
         for step in placed.steps():
             bench.listener(StepStarted(step.why))
             journal.carry_out(bench.store, bench.host, attempt, placed.node.call.text, step)
-    prove(bench, attempt, plan)
+    wrong = _differences(bench, attempt, plan)
+    if wrong:
+        raise NotAsAsked("the stack is not as it was asked for: " + "; ".join(wrong))
 
 
-def prove(bench: Workbench, attempt: int, plan: layout.Layout) -> None:
-    """Read every layer back and keep what was seen. Raises NotAsAsked when it is not the stack that was asked for."""
+def _differences(bench: Workbench, attempt: int, plan: layout.Layout) -> list[str]:
+    """Read every layer back and keep what was seen; what is not as the stack was asked for."""
     wrong: list[str] = []
     for placed in plan.layers:
         seen = [bench.host.run(command, check=False) for command in placed.inspection()]
         bench.store.add_evidence(attempt, placed.node.call.text, seen)
         wrong += placed.driver.differences(placed.node.call, placed.below, placed.place, seen)
-    if wrong:
-        raise NotAsAsked("the stack is not as it was asked for: " + "; ".join(wrong))
+    return wrong
 
 
 def _measure(bench: Workbench, attempt: int, planned: PlannedVisit, plan: layout.Layout) -> None:
     shared = trial.Bench(bench.host, tuple(plan.block_devices()), bench.memory_bytes, bench.machine_metrics)
     for number, (call, workload, primary) in enumerate(bench.workloads):
-        if number:
-            prove(bench, attempt, plan)  # the target may have gone since the last trial
         scratch = f"{plan.scratch}/{number}"
         target = Target(plan.top.kind, plan.top.path, plan.top.size_bytes)
         bench.host.run(Command(("mkdir", "--", scratch)))
@@ -105,6 +104,11 @@ def _measure(bench: Workbench, attempt: int, planned: PlannedVisit, plan: layout
         bench.listener(StepStarted(call.text))
         # one seed per round: every stack of a round gets the same sequence of I/O
         result = trial.run(shared, workload, call, target, scratch, bench.seed + planned.round)
+        wrong = _differences(bench, attempt, plan)
+        if wrong:
+            # measured, but on what? The figures are kept and never ranked.
+            reason = "the stack changed during the trial: " + "; ".join(wrong)
+            result = replace(result, outcome=Outcome.INVALID, reason=reason)
         bench.store.add_trial(
             attempt,
             call.text,
@@ -129,5 +133,7 @@ def _measure(bench: Workbench, attempt: int, planned: PlannedVisit, plan: layout
                 result.flags,
             )
         )
+        if wrong:
+            raise NotAsAsked(result.reason or "")
         if target.kind is Kind.DIRECTORY:
             bench.host.run(Command(("rm", "--recursive", "--force", "--one-file-system", "--", target.path)))

@@ -52,7 +52,7 @@ class UserCommand:
         metrics=(_DURATION,),
         primary=_DURATION.name,
         accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
-        tools=("sh", "chmod"),
+        tools={"sh": "dash", "chmod": "coreutils"},
     )
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:

@@ -49,7 +49,7 @@ class SeqwriteSync:
         primary="throughput",
         accepts=frozenset({Kind.DIRECTORY}),
         variants=("study",),
-        tools=("sh", "dd", "sync"),
+        tools={"sh": "dash", "dd": "coreutils", "sync": "coreutils"},
     )
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:

@@ -117,7 +117,7 @@ class FioPreset:
             primary=preset.primary,
             accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
             variants=("study",) if preset.study else (),
-            tools=("fio",),
+            tools={"fio": "fio"},
         )
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:

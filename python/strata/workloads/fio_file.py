@@ -46,7 +46,7 @@ class FioFile:
         metrics=_fio_json.METRICS,
         primary="iops",
         accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
-        tools=("fio", "sh"),
+        tools={"fio": "fio", "sh": "dash"},
     )
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:

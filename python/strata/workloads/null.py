@@ -29,7 +29,7 @@ class Null:
         metrics=(_DURATION,),
         primary=_DURATION.name,
         accepts=frozenset(Kind) - {Kind.GRANT},
-        tools=("true",),
+        tools={"true": "coreutils"},
     )
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:

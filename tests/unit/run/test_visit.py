@@ -175,7 +175,7 @@ REMOVE = ["undo-top-2", "undo-top-1", "undo-low-2", "undo-low-1"]
 
 def test_the_order_of_a_visit(scene: Scene) -> None:
     assert scene.go() is None
-    trials = ["prepare-a", "measure-a", *PROVE, "prepare-b", "measure-b"]
+    trials = ["prepare-a", "measure-a", *PROVE, "prepare-b", "measure-b", *PROVE]
     assert scene.host.words() == [*BUILD, *PROVE, *trials, *REMOVE]
     assert [outcome for outcome, _, _ in scene.outcomes().values()] == [Outcome.OK, Outcome.OK]
     measured = next(c.argv for c in scene.host.commands if "measure-a" in c.argv)
@@ -208,11 +208,13 @@ def test_a_stack_that_is_not_as_asked_is_never_measured(scene: Scene) -> None:
     assert scene.host.words() == [*BUILD, *PROVE, *REMOVE]
 
 
-def test_a_target_that_changed_between_trials_is_not_measured_further(scene: Scene) -> None:
+def test_a_target_that_changed_under_a_trial_makes_its_figures_invalid_and_ends_the_visit(scene: Scene) -> None:
     answers = iter([[], ["somebody mounted over it"]])
     scene.layers["top"] = ToyLayer("top", lambda: next(answers))
     assert "mounted over it" in (scene.go() or "")
     assert "measure-a" in scene.host.words() and "measure-b" not in scene.host.words()
+    outcome, _, figures = scene.outcomes()["a"]
+    assert outcome is Outcome.INVALID and figures == {"speed": 5.0}
 
 
 def test_a_workload_that_fails_is_a_failed_trial_and_the_next_one_runs(scene: Scene) -> None:

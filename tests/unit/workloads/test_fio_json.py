@@ -43,6 +43,22 @@ def test_every_figure_of_a_mixed_run() -> None:
     assert not any(name.startswith("sync") for name in metrics)
 
 
+@pytest.mark.parametrize("place", ["job", "global"])
+def test_a_job_that_syncs_its_data_has_reads_cut_short_that_are_none(place: str) -> None:
+    def syncing(document: dict[str, Any]) -> None:
+        document["jobs"][0]["read"]["short_ios"] = 617
+        options = document if place == "global" else document["jobs"][0]
+        options.setdefault(f"{place} options", {})["fdatasync"] = "1"
+
+    assert _fio_json.read(altered(RANDRW, syncing)).metrics == _fio_json.read(RANDRW).metrics
+
+    def cut(document: dict[str, Any]) -> None:
+        document["jobs"][0]["read"]["short_ios"] = 617
+
+    with pytest.raises(WorkloadFailed, match="617 reads"):
+        _fio_json.read(altered(RANDRW, cut))
+
+
 def test_the_series_adds_jobs_and_directions() -> None:
     measured = _fio_json.read(RANDRW)
     assert measured.series["iops"][0] == (1.0, 18908 + 6217 + 19647 + 6533)

@@ -1,4 +1,4 @@
-"""Every workload: what is declared, and the exact commands, against golden/. UPDATE_GOLDEN=1 writes them anew."""
+"""Every workload: what is declared, and the exact commands, against golden/ (STRATA_REFRESH_GOLDEN=1 writes it)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ CASES = golden_cases()
 def test_the_commands_are_the_golden_ones(file: str, spec: Call, target: Target) -> None:
     text = as_text(find(spec).plan(spec, target, "/scratch", 7))
     path = GOLDEN / f"{file}.txt"
-    if os.environ.get("UPDATE_GOLDEN"):
+    if os.environ.get("STRATA_REFRESH_GOLDEN"):
         path.write_text(text)
     assert text == path.read_text()
 
