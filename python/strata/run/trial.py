@@ -56,7 +56,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
             host.write(path, content)
         for command in plan.prepare:
             host.run(command)
-        drop_caches(host, target)
+        cold = drop_caches(host, target)
         at = host.now()
         measured, samples = _measure(bench, workload, call, plan, scratch)
         flags: list[str] = []
@@ -84,7 +84,11 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     if plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes:
         flags.append("cached")
     figures.update({name: value for name, value in found.items() if name in bench.declared})
-    notes = (*measured.notes, *((settled.why,) if "unsteady" in flags and settled else ()))
+    notes = list(measured.notes)
+    if settled is not None and "unsteady" in flags:
+        notes.append(settled.why)
+    if not cold:
+        notes.append("memory could not be cleared of what was prepared, which only root may: it may have served reads")
     return Trial(
         Outcome.OK,
         None,
@@ -92,7 +96,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
         samples.end.get("wall_s"),
         plan.measure.argv,
         tuple(flags),
-        notes,
+        tuple(notes),
         figures,
         measured.extra,
         {
@@ -103,13 +107,14 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     )
 
 
-def drop_caches(host: Host, target: Target) -> None:
-    """Put what was prepared on the disk and forget it, so that a trial starts from the disk."""
+def drop_caches(host: Host, target: Target) -> bool:
+    """Put what was prepared on the disk and forget it, so that a trial starts from there; whether it was forgotten."""
     if target.kind is Kind.DIRECTORY:
         host.run(Command(("sync", "--file-system", target.path)))
     elif target.kind is Kind.BLOCK:
         host.run(Command(("blockdev", "--flushbufs", target.path)))
-    host.run(Command(("sh", "-c", "echo 3 >/proc/sys/vm/drop_caches")))
+    # an ordinary user may measure existing(PATH), and may not do this
+    return host.run(Command(("sh", "-c", "echo 3 >/proc/sys/vm/drop_caches")), check=False).exit_code == 0
 
 
 def _measure(

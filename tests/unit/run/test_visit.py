@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -188,6 +188,19 @@ def test_caches_are_dropped_between_preparing_and_measuring(scene: Scene) -> Non
     argvs = [" ".join(command.argv) for command in scene.host.commands]
     drop = next(i for i, argv in enumerate(argvs) if "drop_caches" in argv)
     assert "prepare-a" in " ".join(argvs[:drop]) and "measure-a" not in " ".join(argvs[:drop])
+
+
+def test_memory_that_could_not_be_cleared_is_noted(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = FakeHost.run
+
+    def as_a_user(self: FakeHost, command: Command, *, check: bool = True) -> Completed:
+        done = plain(self, command, check=check)
+        return replace(done, exit_code=1) if "drop_caches" in " ".join(command.argv) else done
+
+    monkeypatch.setattr(FakeHost, "run", as_a_user)
+    assert scene.go() is None
+    notes = [trial.notes for trial in reader.view(scene.store.directory).trials]
+    assert len(notes) == 2 and all("only root may" in note for (note,) in notes)
 
 
 @pytest.mark.parametrize("broken", BUILD)
