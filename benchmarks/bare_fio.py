@@ -25,7 +25,7 @@ from scipy.stats import t as student
 
 from strata.hosts.local import LocalHost
 from strata.model import Call, Kind, Outcome, Target
-from strata.run import trial
+from strata.run import trial, trial_steps
 from strata.units import format_size, parse_size
 from strata.workloads import find, workloads
 
@@ -83,7 +83,8 @@ def by_strata(bench: trial.Bench, call: Call, target: Target, folder: Path) -> f
 
 def by_hand(host: LocalHost, call: Call, target: Target) -> float:
     """What somebody types who has no Strata: no engine beside it, no logs."""
-    trial.drop_caches(host, target)
+    for command in (*trial_steps.flush(target), trial_steps.FORGET):
+        host.run(command, check=False)  # dropping is for root
     done = subprocess.run(
         (
             *(

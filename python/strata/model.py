@@ -421,3 +421,4 @@ class View:
     commands: Mapping[str, tuple[str, ...]]  # stack -> the commands of its first visit, as typed
     disks: tuple[Disk, ...]
     machine_metrics: Mapping[str, Metric] = field(default_factory=dict)  # recorded beside every trial
+    halted: tuple[Skipped, ...] = ()  # visited before, but cannot run any more; these are not in `skipped`

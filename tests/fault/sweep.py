@@ -14,6 +14,7 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -120,9 +121,12 @@ def look() -> dict[str, list[str]]:
     work = Path(DIRECTORY) / "work"
     files = [str(path) for path in work.rglob("*")] if work.exists() else []
     processes = []
+    with sqlite3.connect(f"file:{DIRECTORY}/strata.db?mode=ro", uri=True) as sql:
+        (uuid,) = sql.execute("SELECT uuid FROM run").fetchone()
+    mark = f"STRATA_RUN={uuid}".encode()
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and b"STRATA_RUN=" in (entry / "environ").read_bytes():
+            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0"):
                 processes.append((entry / "comm").read_text().strip())
         except OSError:
             continue
@@ -132,12 +136,12 @@ def look() -> dict[str, list[str]]:
 def main() -> None:
     first, step, last = map(int, sys.argv[2:5])
     expression, _, *workloads = sys.argv[5:]
-    for moments in range(first, last + 1, step):
+    for number, moments in enumerate(range(first, last + 1, step)):
         status = attempt(moments, expression, workloads)
         line: dict[str, Any] = {"moment": moments, "status": status, "where": ""}
         if status == -signal.SIGKILL:
             line["where"] = Path(f"{DIRECTORY}.where").read_text()
-            if moments % 2 == 0 and (Path(DIRECTORY) / "strata.db").exists():
+            if number % 2 and (Path(DIRECTORY) / "strata.db").exists():
                 _clean()
                 line["left"] = look()
         else:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from .conftest import Foreign, output
 
 pytestmark = [pytest.mark.fault, pytest.mark.timeout(300)]
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STRATA = str(Path(sys.executable).with_name("strata"))
 
 
@@ -53,10 +54,32 @@ def wait_until_mounted(directory: Path, process: subprocess.Popen[str]) -> Path:
     raise AssertionError("no mount appeared")
 
 
+def wait_until_there(path: Path, process: subprocess.Popen[str]) -> None:
+    for _ in range(600):
+        if path.exists():
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError(f"{path} did not appear")
+
+
+def command_of(pid: int) -> str:
+    """Empty for one that is gone, and for a zombie."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except FileNotFoundError:
+        return ""
+
+
+# Also where the tests themselves were started in the background, which ignores SIGINT; and as nohup does.
+HEED_SIGNALS = ("env", "--default-signal=INT,TERM,HUP")
+IGNORE_HANGUP = ("env", "--default-signal=INT,TERM", "--ignore-signal=HUP")
+
+
 @contextlib.contextmanager
-def started(*argv: str) -> Iterator[subprocess.Popen[str]]:
+def started(*argv: str, first: Sequence[str] = HEED_SIGNALS) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        argv,
+        (*first, *argv),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
@@ -71,7 +94,7 @@ def started(*argv: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_cleans_up_and_the_same_run_goes_on(tmp_path: Path, number: signal.Signals, foreign: Foreign) -> None:
     directory = tmp_path / "run"
     argv = command(directory, "disk | ext4", "-w", "fio/randrw-75-25(runtime=60s, size=16M)", "--rounds", "1")
@@ -89,6 +112,43 @@ def test_a_signal_cleans_up_and_the_same_run_goes_on(tmp_path: Path, number: sig
     other = subprocess.run(command(directory, "disk | ext4", "-w", "null"), capture_output=True, text=True)
     assert other.returncode == 2
     assert "null" in other.stderr and "fio/randrw-75-25" in other.stderr
+
+
+def test_a_run_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    argv = command(directory, "disk | ext4", "-w", "fio/randrw-75-25(runtime=3s, size=16M)", "--rounds", "1")
+    with started(*argv, first=IGNORE_HANGUP) as process:
+        wait_until_mounted(directory, process)
+        process.send_signal(signal.SIGHUP)
+        _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 0, stderr
+    assert reader.view(directory).visits_done == 1
+
+
+def test_a_script_that_heeds_no_signal_is_ended_though_a_second_one_comes(tmp_path: Path) -> None:
+    directory, script, asked = tmp_path / "run", tmp_path / "stubborn.sh", tmp_path / "asked"
+    script.write_text(f"#!/bin/sh\ntrap 'echo >>{asked}' TERM INT\necho >{asked}.ready\nwhile :; do sleep 0.1; done\n")
+    with started(*command(directory, "disk | ext4", "-w", f"command:{script}", "--rounds", "1")) as process:
+        wait_until_there(Path(f"{asked}.ready"), process)
+        process.send_signal(signal.SIGINT)
+        wait_until_there(asked, process)
+        process.send_signal(signal.SIGTERM)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert nothing_left(directory)
+
+
+def test_what_a_script_leaves_in_the_background_neither_hangs_nor_outlives_the_visit(tmp_path: Path) -> None:
+    directory, script, pids = tmp_path / "run", tmp_path / "daemon.sh", tmp_path / "pids"
+    # both hold the target and the streams; the second has left the group and the session too
+    script.write_text(
+        f"#!/bin/sh\nsleep 1000 & echo $! >>{pids}\nsetsid sh -c 'echo $$ >>{pids}; exec sleep 1000' &\n"
+        f"while [ $(wc -l <{pids}) -lt 2 ]; do sleep 0.05; done\n"
+    )
+    done = strata(*command(directory, "disk | ext4", "-w", f"command:{script}", "--rounds", "1")[1:])
+    assert done.returncode == 0, done.stderr
+    assert nothing_left(directory)
+    assert not [pid for pid in pids.read_text().split() if "sleep" in command_of(int(pid))]
 
 
 def test_the_same_campaign_goes_on_and_more_rounds_may_be_asked_for(tmp_path: Path) -> None:

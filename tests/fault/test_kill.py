@@ -21,13 +21,17 @@ STACK = "disk | scheduler(none) | partition | ext4"
 NOTHING = {"loops": [], "mounts": [], "files": [], "processes": []}
 
 
-def sweep(directory: Path, first: int, step: int, last: int, expression: str, *workloads: str) -> list[dict[str, Any]]:
+def start(directory: Path, first: int, step: int, expression: str, *workloads: str) -> subprocess.Popen[str]:
     script = Path(__file__).with_name("sweep.py")
-    argv = [sys.executable, str(script), str(directory), *map(str, (first, step, last)), expression, "--", *workloads]
-    done = subprocess.run(argv, capture_output=True, text=True)
+    argv = [sys.executable, str(script), str(directory), str(first), str(step), "900", expression, "--", *workloads]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(directory: Path, process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    stdout, stderr = process.communicate()
     log = Path(f"{directory}.log")
-    assert done.returncode == 0, done.stderr + (log.read_text() if log.exists() else "")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    assert process.returncode == 0, stderr + (log.read_text() if log.exists() else "")
+    return [json.loads(line) for line in stdout.splitlines()]
 
 
 def check(directory: Path, lines: list[dict[str, Any]], workloads: int) -> int:
@@ -47,8 +51,17 @@ def check(directory: Path, lines: list[dict[str, Any]], workloads: int) -> int:
 
 
 def test_every_point_of_a_visit(tmp_path: Path, foreign: Foreign) -> None:
-    lines = sweep(tmp_path / "run", 1, 1, 500, STACK, "null", "dd/seqwrite-sync(size=8M)")
-    killed = check(tmp_path / "run", lines, workloads=2)
+    # odd and even points side by side, to halve the time
+    halves = {
+        tmp_path / f"run{first}": start(tmp_path / f"run{first}", first, 2, STACK, "null", "dd/seqwrite-sync(size=8M)")
+        for first in (1, 2)
+    }
+    lines = []
+    killed = 0
+    for directory, process in halves.items():
+        half = finish(directory, process)
+        killed += check(directory, half, workloads=2)
+        lines += half
     assert foreign.intact()
     where = [line["where"] for line in lines]
     # the points lie in all phases and on all sides of a command and of a durable change
@@ -60,14 +73,9 @@ def test_every_point_of_a_visit(tmp_path: Path, foreign: Foreign) -> None:
 
 
 def test_while_a_workload_runs_and_with_other_layers(tmp_path: Path, foreign: Foreign) -> None:
-    lines = sweep(
-        tmp_path / "run",
-        20,
-        13,
-        400,
-        "2*disk | scheduler(none) | btrfs(raid1)",
-        "fio/randrw-75-25(runtime=1s, size=8M)",
-    )
-    killed = check(tmp_path / "run", lines, workloads=1)
+    directory = tmp_path / "run"
+    load = "fio/randrw-75-25(runtime=1s, size=8M)"
+    lines = finish(directory, start(directory, 20, 13, "2*disk | scheduler(none) | btrfs(raid1)", load))
+    killed = check(directory, lines, workloads=1)
     assert foreign.intact()
     assert killed >= 10

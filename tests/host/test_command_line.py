@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,9 @@ WRONG = [
     (("disk | ext4", "--device", "hdd=/dev/disk/by-id/none"), 3, ["/dev/disk/by-id/none"]),
     (("disk | ext4", "--device", "disk=/dev/vda"), 3, ["/dev/vda", "stable"]),
     (("disk | ext4", "--wipe", "/dev/disk/by-id/x"), 2, ["--device"]),
-    (("existing(/nonesuch/at/all)",), 3, ["/nonesuch/at/all"]),
+    (("existing(/nonesuch/at/all)",), 4, ["/nonesuch/at/all", "no such directory"]),
+    (("disk | partition(size=8G) | ext4", "--size", "disk=300M"), 4, ["does not fit", "300M"]),
+    (("2*disk | btrfs(raid1)", "-w", "dd/seqwrite-sync(size=700M)", "--size", "disk=500M"), 4, ["room for 500"]),
     (("disk | scheduler(nonesuch) | ext4",), 4, ["nonesuch", "none"]),
 ]
 
@@ -128,6 +131,65 @@ def test_existing_directories_are_measured_and_left_as_they_were(tmp_path: Path)
     assert done.returncode == 0, done.stderr
     assert [path.name for path in mine.iterdir()] == ["precious"]
     assert (mine / "precious").read_text() == "precious"
+
+
+def test_a_directory_of_the_user_s_without_room_or_disk(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64M", "tmpfs", str(mine)], check=True)
+    try:
+        planned = json.loads(strata("plan", f"existing({mine})", "-w", "dd/seqwrite-sync(size=1G)", "--json").stdout)
+        assert planned["runnable"] == [] and "room for 64" in planned["skipped"][0]["reasons"][0]
+        assert planned["directories"][str(mine)]["filesystem"] == "tmpfs"
+        run = str(tmp_path / "run")
+        done = strata("run", f"existing({mine})", "-w", "dd/seqwrite-sync(size=4M)", "--rounds", "1", "--out", run)
+        assert done.returncode == 0, done.stderr
+        marks = strata("report", run, "--markdown").stdout
+        assert "memory" in marks and "no block device is known below this tmpfs" in marks
+    finally:
+        subprocess.run(["umount", str(mine)], check=True)
+
+
+def test_the_disk_below_a_directory_of_the_user_s_is_sampled(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    planned = json.loads(strata("plan", f"existing({mine})", "-w", "null", "--json").stdout)
+    devices = planned["directories"][str(mine)]["devices"]
+    if not devices:
+        pytest.skip("no block device is known below the directory of this test")
+    run = tmp_path / "run"
+    done = strata(
+        "run", f"existing({mine})", "-w", "dd/seqwrite-sync(size=32M)", "--rounds", "1", "--out", str(run), "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    sql = sqlite3.connect(run / "strata.db")
+    ((written,),) = sql.execute("SELECT value FROM figure WHERE metric = 'disk.write_bytes'").fetchall()
+    sql.close()
+    assert written >= 32 << 20
+
+
+def test_a_failed_trial_leaves_what_it_said_and_every_command(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (tmp_path / "bad.sh").write_text("#!/bin/sh\necho to the one; echo to the other >&2; exit 3\n")
+    run = tmp_path / "run"
+    done = strata("run", f"existing({mine})", "-w", "command:bad.sh", "--rounds", "1", "--out", str(run), cwd=tmp_path)
+    assert done.returncode == 1
+    sql = sqlite3.connect(run / "strata.db")
+    rows = sql.execute("SELECT exit_code, stdout, stderr FROM evidence WHERE layer LIKE 'command:%'").fetchall()
+    sql.close()
+    assert rows == [(3, "to the one\n", "to the other\n")]
+    shown = strata("report", str(run), "--markdown").stdout
+    for part in ("echo to the other", "strata-trial", "drop_caches", "strata-engine", "chmod"):
+        assert part in shown, part
+
+
+def test_a_stated_memory_is_said_not_to_be_enforced(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("stacks: [disk | ext4]\nworkloads: ['null']\nmemory: 1M\n")
+    said = strata("plan", "c.yaml", cwd=tmp_path).stdout
+    assert "1.0 MiB" in said and "nothing enforces" in said
 
 
 @pytest.mark.parametrize("what", ["layers", "workloads", "metrics"])

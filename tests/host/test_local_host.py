@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
-from strata.errors import CommandFailed, CommandTimedOut, VisitFailed
+from strata.errors import CommandFailed, CommandTimedOut, Interrupted, UndoFailed, VisitFailed
 from strata.hosts.local import LocalHost
 from strata.model import Command
+from strata.run.signals import Interrupts
 
 pytestmark = pytest.mark.host
 
@@ -48,7 +54,165 @@ def test_a_command_that_hangs_is_ended_with_all_its_children(host: LocalHost, tm
     script = f"sleep 100 & echo $! >{pid}; wait"
     with pytest.raises(CommandTimedOut, match="did not end within"):
         host.run(Command(("sh", "-c", script), timeout_s=0.5))
-    assert not alive(int(pid.read_text()))
+    assert gone(int(pid.read_text()))
+
+
+def gone(pid: int) -> bool:
+    """Whether a process that was killed is dead, given a moment."""
+    for _ in range(200):
+        if not alive(pid):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_all_of_a_hanging_group_is_ended_though_only_its_first_process_heeds_it(
+    host: LocalHost, tmp_path: Path
+) -> None:
+    pid = tmp_path / "pid"
+    script = f"sh -c 'trap \"\" TERM; echo $$ >{pid}; while :; do sleep 0.1; done' & wait"
+    with pytest.raises(CommandTimedOut):
+        host.run(Command(("sh", "-c", script), timeout_s=1))
+    assert gone(int(pid.read_text()))
+
+
+def test_what_a_command_leaves_running_is_not_waited_for(host: LocalHost) -> None:
+    marker = host._environment["STRATA_RUN"]
+    # it holds both streams for longer than any test may take
+    done = host.run(Command(("sh", "-c", "sleep 1000 & echo $!; echo err >&2")))
+    assert (done.exit_code, done.stderr) == (0, "err\n")
+    assert alive(int(done.stdout))
+    assert host.end_strays(marker) == [f"sleep (process {int(done.stdout)})"]
+    assert not alive(int(done.stdout))
+
+
+@pytest.mark.parametrize("argv", [("cat",), ("sh", "-c", "sleep 0.2; cat")])
+def test_much_is_said_and_heard(host: LocalHost, argv: tuple[str, ...]) -> None:
+    text = "".join(f"{number} äöü\n" for number in range(200_000))
+    assert host.run(Command(argv, stdin=text)).stdout == text
+    # one that does not listen, and one that says it all at its very end
+    assert host.run(Command(("true",), stdin=text)).stdout == ""
+    assert len(host.run(Command(("head", "-c", "65536", "/dev/zero"))).stdout) == 65536
+
+
+def test_output_that_is_no_text_is_kept_as_far_as_it_goes(host: LocalHost) -> None:
+    assert host.run(Command(("printf", r"a\377b\r\nc\rd"))).stdout == "a\ufffdb\nc\nd"
+
+
+def descriptors() -> set[str]:
+    # the one that is open on the directory while it is read is gone by the time it is asked for
+    return {path.name for path in Path("/proc/self/fd").iterdir() if path.exists()}
+
+
+def test_no_descriptor_is_left_open(host: LocalHost) -> None:
+    before = descriptors()
+    for command in (
+        Command(("true",), stdin="in"),
+        Command(("false",)),
+        Command(("no-such-program",)),
+        Command(("sleep", "9"), 0.01),
+    ):
+        with contextlib.suppress(CommandFailed):
+            host.run(command)
+    assert descriptors() == before
+
+
+class Signal:
+    """Delivers SIGINT at line number `moment` of whatever runs after it, the standard library included."""
+
+    def __init__(self, moment: int) -> None:
+        self.left = moment
+        self.where: str | None = None
+
+    def trace(self, frame: FrameType, event: str, argument: object) -> object:
+        handler = signal.getsignal(signal.SIGINT)
+        if event == "line" and self.where is None and handler is not signal.default_int_handler:
+            self.left -= 1
+            if self.left == 0:
+                self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
+                assert callable(handler)
+                handler(signal.SIGINT, frame)
+        return self.trace
+
+
+@pytest.fixture
+def interrupts() -> Iterator[Interrupts]:
+    """Also where pytest was started in the background, which ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield Interrupts()
+    signal.signal(signal.SIGINT, before)
+
+
+def endless(coming: Signal, marker: str) -> None:
+    interrupts, tracing = Interrupts(), sys.gettrace()
+    host = LocalHost(marker, interrupts)
+    sys.settrace(coming.trace)
+    try:
+        with interrupts.listening():
+            host.run(Command(("sleep", "1000"), timeout_s=0.2))
+    finally:
+        sys.settrace(tracing)
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_a_signal_at_any_moment_leaves_no_process(host: LocalHost) -> None:
+    marker = host._environment["STRATA_RUN"]
+    moment = reached = 0
+    while True:
+        # every line at first, where processes are started; then further and further apart
+        moment += 1 + moment // 100
+        coming = Signal(moment)
+        # timed out only where the signal came while it was ended for that
+        with pytest.raises((Interrupted, CommandTimedOut)):
+            endless(coming, marker)
+        assert host.end_strays(marker) == [], coming.where
+        if coming.where is None:
+            break
+        reached += 1
+    assert reached > 100
+
+
+def test_a_signal_wakes_who_waits_for_a_command_that_will_not_end(
+    host: LocalHost, interrupts: Interrupts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strata.hosts.child._GRACE_S", 0.5)
+    own = LocalHost(host._environment["STRATA_RUN"], interrupts)
+    # signals us twice, the second time while it is being ended
+    script = f"trap 'kill -INT {os.getpid()}' TERM; kill -INT {os.getpid()}; while :; do sleep 0.1; done"
+    with interrupts.listening():
+        with pytest.raises(Interrupted):
+            own.run(Command(("sh", "-c", script)))
+        assert host.end_strays(host._environment["STRATA_RUN"]) == []
+        # what cleans up afterwards is not disturbed by the second one
+        assert own.run(Command(("echo", "undone"))).stdout == "undone\n"
+
+
+def test_nothing_is_started_after_a_signal_and_nothing_held_is_cut_short(
+    host: LocalHost, interrupts: Interrupts, tmp_path: Path
+) -> None:
+    own = LocalHost("test", interrupts)
+    with interrupts.listening():
+        signal.raise_signal(signal.SIGINT)
+        with interrupts.held():
+            assert own.run(Command(("sh", "-c", "sleep 0.2; echo undone"))).stdout == "undone\n"
+        with pytest.raises(Interrupted):
+            own.run(Command(("touch", str(tmp_path / "x"))))
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_stray_that_does_not_end_is_an_error(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    marker = host._environment["STRATA_RUN"]
+    monkeypatch.setattr("strata.hosts.local._STRAY_PAUSE_S", 0.0)
+    stray = subprocess.Popen(["sleep", "100"], env={**os.environ, "STRATA_RUN": marker})
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr("os.kill", lambda pid, number: None)  # as one stuck in the kernel
+            with pytest.raises(UndoFailed, match=f"process {stray.pid}"):
+                host.end_strays(marker)
+        assert host.end_strays(marker)
+    finally:
+        stray.kill()
+        stray.wait()
 
 
 def test_strays_are_known_by_their_mark_and_nobody_else_is_ended(host: LocalHost) -> None:
@@ -78,3 +242,12 @@ def test_files(host: LocalHost, tmp_path: Path) -> None:
     assert host.read(str(tmp_path / "none")) is None
     with pytest.raises(VisitFailed, match="cannot write"):
         host.write(str(tmp_path / "no" / "x"), "text")
+    with pytest.raises(VisitFailed, match=r"cannot read .*directory"):
+        host.read(str(tmp_path))
+
+
+def test_files_are_utf8_and_may_name_paths_that_are_not(host: LocalHost, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    host.write(str(path), os.fsdecode(b"filename=/srv/\xff\xc3\xa4"))
+    assert path.read_bytes() == b"filename=/srv/\xff\xc3\xa4"
+    assert host.read(str(path)) == "filename=/srv/\ufffdä"

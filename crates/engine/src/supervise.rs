@@ -1,4 +1,4 @@
-//! Runs one command: passes signals on, ends it in time, and never outlives it or leaves it behind.
+//! Runs one command: passes signals on, ends it in time, and leaves neither it nor anything it started behind.
 
 use std::ffi::OsString;
 use std::io;
@@ -102,10 +102,9 @@ impl Supervised {
         };
         let wall = self.started.elapsed();
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
-        // Ended before its time: what it had started must not go on using the target.
-        if timed_out || stopped_by.is_some() {
-            kill_descendants();
-        }
+        // What it had started must not go on using the target, nor hold the standard streams that whoever started this
+        // program may read to their end.
+        kill_descendants();
         Ok(Ended { status, wall, timed_out, stopped_by, usage })
     }
 

@@ -211,6 +211,27 @@ fn a_command_that_will_not_end_is_killed_and_nothing_of_it_is_left() {
 }
 
 #[test]
+fn what_a_command_leaves_in_the_background_is_ended_with_it() {
+    let mut started = Started::new(
+        &[],
+        "sh -c 'echo $$ > $FOLDER/below; exec setsid sleep 600' & sleep 600 & echo $! > $FOLDER/top; \
+         while ! [ -s $FOLDER/below ]; do sleep 0.01; done; exit 3",
+    );
+    let (left, apart) = (started.pid("top"), started.pid("below"));
+    assert_eq!(started.engine.wait().unwrap().code(), Some(3), "the outcome is the command's own");
+    let end = lines(&started.out()).pop().unwrap();
+    assert_eq!((&end["exit_code"], &end["timed_out"]), (&Value::from(3), &Value::from(false)));
+    wait_until("they are gone", || [left, apart].iter().all(|&pid| matches!(state(pid), None | Some('Z'))));
+}
+
+#[test]
+fn the_streams_are_closed_when_the_command_has_ended_whoever_else_held_them() {
+    // `output` reads to the end of both streams: it would come back after the ten minutes of the sleep.
+    let run = sample(&[], &["sh", "-c", "(sleep 600; echo late) & echo out"]);
+    assert_eq!((run.code(), run.output.stdout.as_slice()), (Some(0), b"out\n".as_slice()));
+}
+
+#[test]
 fn a_signal_is_passed_on_as_sigterm_once_and_the_end_is_written() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let mut started = Started::new(

@@ -17,6 +17,8 @@ from strata.model import Outcome, TrialResult, View, WorkloadView
 
 Array = NDArray[np.float64]
 
+_LARGEST_LOG = 700.0
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -48,6 +50,11 @@ def figures(trials: Iterable[TrialResult], metric: str) -> Figures:
             for stack, visits in values.items()
         },
     )
+
+
+def unlog(value: float) -> float:
+    """e to the power of `value`, as far as a float and its inverse reach: an interval of few visits may be endless."""
+    return math.exp(min(max(value, -_LARGEST_LOG), _LARGEST_LOG))
 
 
 def average(values: Sequence[float], log: bool) -> float:

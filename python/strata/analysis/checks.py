@@ -22,12 +22,14 @@ FEWEST_FOR_MODES = 8
 DRIFT_SLOPE, DRIFT_RANGE = 0.02, 0.05  # over the run
 SIGNIFICANT = 0.05
 FEWEST_VISITS = 3
+_LARGEST_VARIANCE = 700.0  # of logarithms: beyond it the coefficient of variation is no float
 CPU_PRESSURE = "psi.cpu_some_pct"
 LARGE_PRESSURE_PCT = 10.0
 
 _KINDS = (
     "failed",
     "invalid",
+    "halted",
     "memory",
     "cached",
     "unsteady",
@@ -38,18 +40,20 @@ _KINDS = (
     "pressure",
     "few",
     "peeked",
+    "changed",
 )  # the most important first
 _FLAGS = {
     "unsteady": "did not reach a steady state: their figures depend on when they were stopped, so let them run longer",
     "memory": "moved almost nothing to or from the device: they measured memory, not the stack; use a larger data set",
-    "cached": "had a data set that memory can hold: they measured the cache in part; use one of twice the memory",
+    "cached": "had a data set that memory can hold, or memory that could not be cleared: they measured the cache in "
+    "part; use a data set of twice the memory",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """`kind` is one of: few, failed, invalid, spread, outlier, bimodal, drift, unsteady, memory, cached,
-    pressure, peeked."""
+    """`kind` is one of: few, failed, invalid, halted, spread, outlier, bimodal, drift, unsteady, memory, cached,
+    pressure, peeked, changed."""
 
     kind: str
     stack: str | None  # None: it concerns all of them
@@ -62,10 +66,12 @@ def warnings(view: View) -> tuple[Caution, ...]:
     found = [
         *_few(view),
         *_failed(view),
+        *_halted(view),
         *(warning for workload in view.workloads for warning in _over_visits(view, workload)),
         *_flagged(view),
         *_pressure(view),
         *_peeked(view),
+        *_changed(view),
     ]
     return tuple(sorted(found, key=lambda warning: _KINDS.index(warning.kind)))
 
@@ -79,6 +85,18 @@ def _peeked(view: View) -> Iterator[Caution]:
             f"Rounds were added after figures had been seen. The stated confidence of {percent(view.rule.confidence)} "
             "is that of a number of rounds fixed beforehand; adding until something shows finds differences too often. "
             "For a claim that must hold, start a new run with that many rounds from the start.",
+        )
+
+
+def _changed(view: View) -> Iterator[Caution]:
+    changes = [event.text for event in view.events if event.kind == "changed"]
+    if changes:
+        yield Caution(
+            "changed",
+            None,
+            None,
+            f"Between visits {'; '.join(changes)}. Figures from before and after are of different machines: "
+            "start a new run with another --out.",
         )
 
 
@@ -123,6 +141,17 @@ def _failed(view: View) -> Iterator[Caution]:
             )
 
 
+def _halted(view: View) -> Iterator[Caution]:
+    for halted in view.halted:
+        yield Caution(
+            "halted",
+            halted.stack,
+            None,
+            f"{halted.stack} was visited before and cannot be visited any more: {' '.join(halted.reasons)} "
+            "Its figures are those of the visits that it had.",
+        )
+
+
 def _over_visits(view: View, workload: WorkloadView) -> Iterator[Caution]:
     """What the spread over visits shows, from the logarithms of the primary metric."""
     everything = log_table(view, workload, view.stacks)
@@ -137,7 +166,7 @@ def _over_visits(view: View, workload: WorkloadView) -> Iterator[Caution]:
     for name, raw, flat in zip(names, table, level, strict=True):
         values = flat[~np.isnan(flat)]
         if values.size >= FEWEST_VISITS:
-            variation = math.sqrt(math.expm1(float(np.var(raw[~np.isnan(raw)], ddof=1))))
+            variation = math.sqrt(math.expm1(min(float(np.var(raw[~np.isnan(raw)], ddof=1)), _LARGEST_VARIANCE)))
             if variation > LARGE_SPREAD:
                 yield Caution(
                     "spread",

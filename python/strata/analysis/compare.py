@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from strata.analysis.cells import Array, log_table
+from strata.analysis.cells import Array, log_table, unlog
 from strata.analysis.estimate import Estimate
 from strata.analysis.student import t_quantile
 from strata.model import View, WorkloadView
@@ -128,9 +128,9 @@ def as_ratio(difference: Difference, moderated: bool) -> Estimate | None:
         return None
     method = MODERATED if moderated else PAIRED
     if not math.isfinite(difference.half):
-        return Estimate(math.exp(difference.mean), None, None, difference.n, method)
-    low, high = math.exp(difference.mean - difference.half), math.exp(difference.mean + difference.half)
-    return Estimate(math.exp(difference.mean), low, high, difference.n, method)
+        return Estimate(unlog(difference.mean), None, None, difference.n, method)
+    low, high = unlog(difference.mean - difference.half), unlog(difference.mean + difference.half)
+    return Estimate(unlog(difference.mean), low, high, difference.n, method)
 
 
 def level_of(confidence: float, stacks: int) -> float:

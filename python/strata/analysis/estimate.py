@@ -9,13 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from strata.analysis.cells import figures, usable
+from strata.analysis.cells import figures, unlog, usable
 from strata.analysis.student import t_quantile
 from strata.model import TrialResult, View
 
 GEOMETRIC = "geometric mean over visits, Student t interval on the log scale"
 ARITHMETIC = "mean over visits, Student t interval on the plain scale, because a figure is not positive"
+
+
+Metrics = Literal["all", "primary"]
+"""Which figures are estimated: a display of the ranking so far needs no more than those that decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ def estimate(values: Sequence[float], confidence: float, log: bool) -> Estimate:
     n = len(values)
     scaled = [math.log(value) for value in values] if log else list(values)
     mean = math.fsum(scaled) / n
-    back = math.exp if log else float
+    back = unlog if log else float
     method = GEOMETRIC if log else ARITHMETIC
     if n < 2:
         return Estimate(values[0], None, None, n, method)
@@ -43,7 +48,7 @@ def estimate(values: Sequence[float], confidence: float, log: bool) -> Estimate:
     return Estimate(back(mean), back(mean - half), back(mean + half), n, method)
 
 
-def estimates(view: View) -> dict[str, dict[str, dict[str, Estimate]]]:
+def estimates(view: View, metrics: Metrics = "all") -> dict[str, dict[str, dict[str, Estimate]]]:
     """stack -> workload text -> metric -> estimate, for every metric that a trial holds; absent where none does.
 
     Metrics recorded beside a trial (CPU, device bytes) are in as well. Intervals hold one by one at the
@@ -54,7 +59,7 @@ def estimates(view: View) -> dict[str, dict[str, dict[str, Estimate]]]:
         by_workload.setdefault(trial.workload, []).append(trial)
     result: dict[str, dict[str, dict[str, Estimate]]] = {}
     for workload, trials in by_workload.items():
-        for metric in _names(view, workload, trials):
+        for metric in _names(view, workload, trials, metrics):
             table = figures(trials, metric)
             for stack, visits in table.visits.items():
                 cell = estimate(list(visits.values()), view.rule.confidence, table.log)
@@ -62,8 +67,10 @@ def estimates(view: View) -> dict[str, dict[str, dict[str, Estimate]]]:
     return result
 
 
-def _names(view: View, workload: str, trials: Sequence[TrialResult]) -> Sequence[str]:
-    """Declared metrics in their declared order, then what else the trials hold."""
+def _names(view: View, workload: str, trials: Sequence[TrialResult], metrics: Metrics) -> Sequence[str]:
+    """Declared metrics in their declared order, then what else the trials hold; or only the one that decides."""
+    if metrics == "primary":
+        return [each.primary.name for each in view.workloads if each.text == workload]
     declared: Mapping[str, object] = next((w.metrics for w in view.workloads if w.text == workload), {})
     seen = {name: None for trial in trials for name in trial.metrics}
     known = [*declared, *view.machine_metrics]

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from strata.analysis.cells import Array, effects, log_table, score_table
+from strata.analysis.cells import Array, effects, log_table, score_table, unlog
 from strata.analysis.compare import (
     Decision,
     Difference,
@@ -38,7 +39,7 @@ from strata.analysis.compare import (
     level_of,
     prior,
 )
-from strata.analysis.estimate import Estimate, estimates
+from strata.analysis.estimate import Estimate, Metrics, estimates
 from strata.analysis.verdict import Facts, percent, sentences
 from strata.model import View
 
@@ -79,14 +80,18 @@ class Ranking:
     method: str  # how it was compared, one sentence
 
 
-def rank(view: View) -> Ranking:
-    """From whatever the run has so far. Never raises for missing figures."""
-    figures = estimates(view)
-    rows, unranked, rounds_needed = _rows(view, figures)
+def rank(view: View, *, metrics: Metrics = "all") -> Ranking:
+    """From whatever the run has so far. Never raises for missing figures.
+
+    `metrics`: which figures the rows hold beside the ranking; it itself is the same.
+    """
+    figures = estimates(view, metrics)
+    tried = {trial.stack for trial in view.trials} | {visit.stack for visit in view.failed}
+    rows, unranked, rounds_needed = _rows(view, figures, tried)
     leader = rows[0].stack if rows else None
     group = [row for row in rows if row.tied]
     settled = all(row.decision in ("leader", "equivalent") for row in group)
-    waiting = any(not _tried(view, loser.stack) for loser in unranked)
+    waiting = any(loser.stack not in tried for loser in unranked)
     best = leader if settled and not (waiting and len(rows) == 1) else None
     facts = Facts(
         rows=tuple((row.stack, row.ratio, row.decision, row.visits) for row in rows),
@@ -109,14 +114,16 @@ def rank(view: View) -> Ranking:
 
 
 def _rows(
-    view: View, figures: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
+    view: View, figures: Mapping[str, Mapping[str, Mapping[str, Estimate]]], tried: AbstractSet[str]
 ) -> tuple[list[Row], list[Unranked], int | None]:
     skipped = {skip.stack for skip in view.skipped}
     stacks = [stack for stack in dict.fromkeys(view.stacks) if stack not in skipped]
     everything = score_table(view, stacks)
     has = [bool((~np.isnan(cells)).any()) for cells in everything]
     unranked = [
-        Unranked(stack, _reason(view, stack), figures.get(stack, {}))
+        Unranked(
+            stack, _reason(view, stack) if stack in tried else "It has not been visited yet.", figures.get(stack, {})
+        )
         for stack, scored in zip(stacks, has, strict=True)
         if not scored
     ]
@@ -139,7 +146,7 @@ def _rows(
         rows.append(
             Row(
                 stack=names[i],
-                score=math.exp(scores[i]),
+                score=unlog(scores[i]),
                 ratio=as_ratio(gaps[i], known.df > 0),
                 decision="leader" if i == leader else decision,
                 tied=i == leader or decision != "worse",
@@ -181,14 +188,8 @@ def _rounds_needed(gaps: Sequence[Difference], known: Prior, level: float, withi
     return int(candidates[np.argmax(closed)]) if closed.any() else None
 
 
-def _tried(view: View, stack: str) -> bool:
-    return any(trial.stack == stack for trial in view.trials) or any(visit.stack == stack for visit in view.failed)
-
-
 def _reason(view: View, stack: str) -> str:
-    """Why it has no score, with the first cause that is known."""
-    if not _tried(view, stack):
-        return "It has not been visited yet."
+    """Why a stack that was visited has no score, with the first cause that is known."""
     trials = [trial for trial in view.trials if trial.stack == stack]
     without = [workload.text for workload in view.workloads if np.isnan(log_table(view, workload, [stack])).all()]
     causes = [visit.reason for visit in view.failed if visit.stack == stack]

@@ -16,10 +16,11 @@ def main() -> None:
     except StrataError as error:
         print(f"strata: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("strata: interrupted", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:
         # `strata verdict | head`: nobody reads on, which is no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        what = error.filename or "a file"
+        print(f"strata: cannot use {what}: {error.strerror}; check the path and who may write there.", file=sys.stderr)
+        sys.exit(2)

@@ -45,6 +45,12 @@ def plan(
             "visits": visits,
             "seconds": visits * made.seconds_per_visit,
             "growth_bytes": made.growth_bytes,
+            "memory_bytes": made.memory_bytes,
+            "memory_budget_bytes": made.memory_budget_bytes,
+            "directories": {
+                path: {"free_bytes": d.free_bytes, "filesystem": d.filesystem, "devices": list(d.devices)}
+                for path, d in made.directories.items()
+            },
         }
         print(json.dumps(plain | ({"commands": typed} if commands else {}), indent=2))
         return
@@ -62,6 +68,14 @@ def plan(
     lines += [f"       {d.role}: {d.device or 'a sparse file of ' + format_size(d.size_bytes)}" for d in made.disks]
     if made.growth_bytes:
         lines.append(f"       the files can grow to {human_size(made.growth_bytes)}, one visit at a time")
+    for path, own in made.directories.items():
+        lies_on = ", ".join(own.devices) or "no block device that is known: what reaches a disk will not be known"
+        lines.append(f"       {path}: {own.filesystem or 'a file system that is not known'} on {lies_on}")
+    if made.memory_budget_bytes is not None:
+        lines.append(
+            f"memory: {human_size(made.memory_budget_bytes)} are stated and nothing enforces it yet; trials are marked "
+            f"as cached by the {human_size(made.memory_bytes)} that this machine has"
+        )
     lines.append(
         f"{rounds} rounds, {visits} visits, about {human_time(visits * made.seconds_per_visit)} "
         f"({human_time(made.seconds_per_visit)} a visit)"

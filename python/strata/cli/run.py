@@ -17,9 +17,8 @@ from strata.model import Rule
 from strata.run import campaign as running
 from strata.run import lock, session
 from strata.run.signals import Interrupts
-from strata.store import database
 from strata.store.writer import Store
-from strata.units import parse_time
+from strata.units import human_size, parse_time
 
 
 def run(
@@ -35,20 +34,22 @@ def run(
     as_json: bool,
 ) -> None:
     campaign = written.campaign(what, loads, sizes)
-    campaign = replace(campaign, rule=_rule(campaign.rule, budget, rounds))
     given = session.devices(device, wipe)
     directory = out or Path("runs") / _as_file_name(campaign.name)
     interrupts = Interrupts()
-    with interrupts.listening():
-        if database.exists(directory):
-            _recover(directory, interrupts)
-        order = session.order(LocalHost("look"), campaign, given, directory)
-        _confirm(order, yes)
-        with lock.locked(directory):
-            store = running.open_store(directory, order, LocalHost("look").now())
-            try:
-                _execute(order, store, interrupts, as_json)
-            finally:
+    with interrupts.listening(), lock.locked(directory):
+        store = running.reopen(directory, campaign, given.claimed)
+        try:
+            if store is not None:
+                running.recover(store, LocalHost(store.identity().uuid), interrupts, watch.plain(sys.stderr))
+            rule = _rule(store.rule() if store else None, campaign.rule, budget, rounds)
+            looking = LocalHost("look", interrupts)
+            order = session.order(looking, replace(campaign, rule=rule), given, directory)
+            _confirm(order, yes, interrupts)
+            store = store or running.create(directory, order, looking.now())
+            _execute(order, store, interrupts, as_json)
+        finally:
+            if store is not None:
                 store.close()
     model = verdict.model_of(directory)
     verdict.print_verdict(model, as_json)
@@ -59,27 +60,22 @@ def run(
         raise typer.Exit(1)
 
 
-def _recover(directory: Path, interrupts: Interrupts) -> None:
-    with lock.locked(directory):
-        store = Store.resume(directory)
-        try:
-            running.recover(store, LocalHost(store.identity().uuid), interrupts, watch.plain(sys.stderr))
-        finally:
-            store.close()
-
-
 def _execute(order: running.Order, store: Store, interrupts: Interrupts, as_json: bool) -> None:
-    host = LocalHost(store.identity().uuid)
+    host = LocalHost(store.identity().uuid, interrupts)
     # With --json the progress goes beside the answer, not into it.
     with watch.listener(store.directory, sys.stderr if as_json else sys.stdout) as listener:
         running.execute(order, store, host, layers.drivers(), interrupts, listener)
 
 
-def _rule(rule: Rule, budget: str | None, rounds: int | None) -> Rule:
+def _rule(kept: Rule | None, asked: Rule, budget: str | None, rounds: int | None) -> Rule:
+    """What the command line says; else what holds in a run that goes on; else what the campaign says."""
+    rule = kept or asked
     try:
         budget_s = rule.budget_s if budget is None else parse_time(budget)
     except ValueError as error:
         raise BadInput(f"--budget: {error}.") from error
+    if kept and not rounds and kept.rounds != asked.rounds:
+        print(f"going on to {kept.rounds} rounds, as asked for before; --rounds changes that", file=sys.stderr)
     return replace(rule, budget_s=budget_s, rounds=rounds or rule.rounds)
 
 
@@ -87,13 +83,20 @@ def _as_file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.")[:80] or "run"
 
 
-def _confirm(order: running.Order, yes: bool) -> None:
+def _confirm(order: running.Order, yes: bool, interrupts: Interrupts) -> None:
+    """Asked on the error stream, beside whatever the run prints for programs."""
     devices = [disk for disk in order.plan.disks if disk.device]
     if not devices or yes:
         return
-    listing = "\n".join(f"  {disk.device} ({disk.role})" for disk in devices)
+    listing = "\n".join(
+        f"  {disk.device} ({disk.role}, {human_size(disk.size_bytes)})"
+        + (", which carries data now and loses it" if disk.device in order.wipe else "")
+        for disk in devices
+    )
     if not sys.stdin.isatty():
         raise Refused(f"everything on these devices would be overwritten:\n{listing}\nadd --yes to agree.")
-    print(f"Everything on these devices will be overwritten:\n{listing}")
-    if input("Type yes to go on: ").strip() != "yes":
+    print(f"Everything on these devices will be overwritten:\n{listing}\nType yes to go on: ", end="", file=sys.stderr)
+    sys.stderr.flush()
+    interrupts.wait_for(sys.stdin)
+    if sys.stdin.readline().strip() != "yes":
         raise Refused("nothing was touched.")

@@ -6,14 +6,13 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from strata.errors import Refused
 from strata.run import lock
 from strata.store import reader
 
 
 def status(directory: Path, as_json: bool) -> None:
     now = reader.status(directory)
-    running = _running(directory)
+    running = lock.held(directory)
     if as_json:
         print(json.dumps({"version": 1, "running": running, **asdict(now)}, indent=2))
         return
@@ -25,11 +24,3 @@ def status(directory: Path, as_json: bool) -> None:
         print(f"A killed run left {now.left_behind} things behind; `strata clean {directory}` removes them.")
     if not running and now.visits_done < now.visits_planned:
         print("The same `strata run` goes on from here.")
-
-
-def _running(directory: Path) -> bool:
-    try:
-        with lock.locked(directory):
-            return False
-    except Refused:
-        return True

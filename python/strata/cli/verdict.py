@@ -12,15 +12,15 @@ from strata.store import reader
 
 
 def verdict(directory: Path, as_json: bool) -> None:
-    print_verdict(model_of(directory), as_json)
+    print_verdict(model_of(directory, series=False), as_json)
 
 
-def model_of(directory: Path) -> ReportModel:
-    """Everything that is shown of a run."""
+def model_of(directory: Path, *, series: bool = True) -> ReportModel:
+    """Everything that is shown of a run. `series`: the courses over time too, which only whole reports show."""
     from strata import report
     from strata.analysis import checks, rank
 
-    view = reader.view(directory, series=True)
+    view = reader.view(directory, series=series)
     return report.build(view, rank.rank(view), checks.warnings(view))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
+from strata.errors import Interrupted
 from strata.run.progress import (
     Decided,
     Listener,
@@ -24,13 +26,16 @@ from strata.units import human_time
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-# The ranking costs a read of the store; more often than this nobody can read it.
+# The ranking costs a read of the store, which grows with the run: a fiftieth of the time at most, and never more often
+# than anybody can read it.
 _RANKING_EVERY_S = 2.0
+_RANKING_SHARE = 1 / 50
 _RANKING_ROWS = 12
 
 
 @contextmanager
 def listener(directory: Path, stream: TextIO) -> Iterator[Listener]:
+    """Shows what it is given, and never raises: the run goes on when nobody reads `stream` any more."""
     if not stream.isatty():
         yield plain(stream)
         return
@@ -39,7 +44,7 @@ def listener(directory: Path, stream: TextIO) -> Iterator[Listener]:
 
     picture = _Picture(directory)
     with Live(
-        console=Console(file=stream), get_renderable=picture.render, refresh_per_second=4, transient=True
+        console=Console(file=_breakable(stream)), get_renderable=picture.render, refresh_per_second=4, transient=True
     ) as live:
 
         def show(progress: Progress) -> None:
@@ -53,13 +58,47 @@ def listener(directory: Path, stream: TextIO) -> Iterator[Listener]:
 
 def plain(stream: TextIO) -> Listener:
     """One line for everything worth a line."""
+    quiet = _breakable(stream)
 
     def show(progress: Progress) -> None:
         text = _line(progress)
         if text:
-            print(text, file=stream, flush=True)
+            print(text, file=quiet, flush=True)
 
     return show
+
+
+class _Breakable:
+    """A stream that falls silent, for the rest of the program too, once it cannot be written to: `... | head -2`, or a
+    terminal that is gone. What was measured is in the run directory."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError:
+            self._silence()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError:
+            self._silence()
+
+    def _silence(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)
+
+
+def _breakable(stream: TextIO) -> TextIO:
+    return cast("TextIO", _Breakable(stream))
 
 
 def _line(progress: Progress) -> str | None:
@@ -107,19 +146,19 @@ def _outcome(trial: TrialEnded) -> str:
 class _Picture:
     """The state of the display."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.directory = directory
+        self._clock = clock
         self.visit = "looking at the machine"
         self.step = ""
-        self.step_began = time.monotonic()
+        self.step_began = clock()
         self.done = 0
         self.planned = 0
         self.seconds_left: float | None = None
-        self.left_since = time.monotonic()
+        self.left_since = clock()
         self.last: list[str] = []
-        self.decision = ""
         self._ranking: list[str] = []
-        self._ranked_at = 0.0
+        self._rank_at = clock()
 
     def take(self, progress: Progress) -> None:
         match progress:
@@ -131,16 +170,14 @@ class _Picture:
                 )
                 self.last = []
             case StepStarted():
-                self.step, self.step_began = progress.what, time.monotonic()
+                self.step, self.step_began = progress.what, self._clock()
             case TrialEnded():
                 self.last.append(f"{progress.workload}: {_outcome(progress)}")
             case VisitEnded():
                 self.done, self.planned = progress.done, progress.planned
-                self.seconds_left, self.left_since = progress.seconds_left, time.monotonic()
+                self.seconds_left, self.left_since = progress.seconds_left, self._clock()
                 self._rank()
-            case Decided():
-                self.decision = progress.text
-            case Noted():
+            case Decided() | Noted():
                 pass
 
     def render(self) -> RenderableType:
@@ -149,7 +186,7 @@ class _Picture:
         from rich.table import Table
         from rich.text import Text
 
-        now = time.monotonic()
+        now = self._clock()
         left = ""
         if self.seconds_left is not None:
             left = f"about {human_time(max(self.seconds_left - (now - self.left_since), 0))} left"
@@ -169,17 +206,28 @@ class _Picture:
         return Group(*parts)
 
     def _rank(self) -> None:
-        if time.monotonic() - self._ranked_at < _RANKING_EVERY_S:
+        began = self._clock()
+        if began < self._rank_at:
             return
-        from strata.analysis import rank
-        from strata.store import reader
+        try:
+            self._ranking = _ranking(self.directory)
+        except Interrupted:
+            raise
+        except Exception:  # noqa: BLE001 - a fault of the display must not end the run
+            self._ranking = ["cannot be told; see `strata verdict` when the run has ended"]
+        ended = self._clock()
+        self._rank_at = ended + max(_RANKING_EVERY_S, (ended - began) / _RANKING_SHARE)
 
-        ranking = rank.rank(reader.view(self.directory))
-        rows = []
-        for row in ranking.rows[:_RANKING_ROWS]:
-            ratio = "" if row.ratio is None else f"{row.ratio.point:6.2f}x "
-            rows.append(f"{'=' if row.tied else ' '} {ratio} {row.visits:3d} visits  {row.stack}")
-        if len(ranking.rows) > _RANKING_ROWS:
-            rows.append(f"  and {len(ranking.rows) - _RANKING_ROWS} more")
-        self._ranking = rows
-        self._ranked_at = time.monotonic()
+
+def _ranking(directory: Path) -> list[str]:
+    from strata.analysis import rank
+    from strata.store import reader
+
+    ranking = rank.rank(reader.view(directory), metrics="primary")
+    rows = []
+    for row in ranking.rows[:_RANKING_ROWS]:
+        ratio = "" if row.ratio is None else f"{row.ratio.point:6.2f}x "
+        rows.append(f"{'=' if row.tied else ' '} {ratio} {row.visits:3d} visits  {row.stack}")
+    if len(ranking.rows) > _RANKING_ROWS:
+        rows.append(f"  and {len(ranking.rows) - _RANKING_ROWS} more")
+    return rows

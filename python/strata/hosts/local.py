@@ -6,14 +6,15 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from strata.errors import BadInput, CommandFailed, CommandTimedOut, VisitFailed
+from strata.errors import BadInput, CommandFailed, CommandTimedOut, UndoFailed, VisitFailed
 from strata.hosts import facts
+from strata.hosts.base import Interruption
+from strata.hosts.child import Child
 from strata.model import Command, Completed, Facts
 
 # Debian keeps mkfs, losetup and sfdisk here, and an ordinary user's PATH leaves it out.
@@ -22,6 +23,10 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 # In the environment of every process that we start, and so of all their children: the one mark by which
 # `strata clean` knows them after a kill -9. Nothing without it is ever ended.
 _MARK = "STRATA_RUN"
+
+# A killed process lives until the kernel has finished its last I/O: looked for this often, with this pause.
+_STRAY_LOOKS = 200
+_STRAY_PAUSE_S = 0.05
 
 
 def engine_path() -> str:
@@ -34,54 +39,48 @@ def engine_path() -> str:
 
 
 class LocalHost:
-    """Runs commands as children of this process, marked with `marker`."""
+    """Runs commands as children of this process, marked with `marker`. `interruption` may cut them short."""
 
-    def __init__(self, marker: str) -> None:
+    def __init__(self, marker: str, interruption: Interruption | None = None) -> None:
+        self._interruption = interruption
         self.engine = engine_path()
         path = f"{os.environ.get('PATH', '/usr/bin:/bin')}:{_SYSTEM_PATH}"
         self._environment = {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8", _MARK: marker}
 
     def run(self, command: Command, *, check: bool = True) -> Completed:
+        self._check()
         started = time.monotonic()
         try:
-            # A process group of its own: ^C reaches us alone, and we end the whole group in good order.
-            process = subprocess.Popen(
-                command.argv,
-                stdin=subprocess.DEVNULL if command.stdin is None else subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                env=self._environment,
-                process_group=0,
-            )
+            child = Child(command.argv, command.stdin, self._environment)
         except OSError as error:
             raise CommandFailed(command.argv, None, "", str(error)) from error
-        try:
-            stdout, stderr = process.communicate(command.stdin, timeout=command.timeout_s)
-        except subprocess.TimeoutExpired:
-            stdout, stderr = _end(process)
-            detail = f"did not end within {command.timeout_s:g} s and was stopped"
-            raise CommandTimedOut(command.argv, None, stdout, stderr, detail) from None
-        except BaseException:
-            _end(process)
-            raise
-        done = Completed(command.argv, process.returncode, stdout, stderr, time.monotonic() - started)
+        with child:
+            wake = None if self._interruption is None else self._interruption.descriptor()
+            if not child.listen(command.timeout_s, wake):
+                child.end()
+                self._check()
+                detail = f"did not end within {command.timeout_s:g} s and was stopped"
+                raise CommandTimedOut(command.argv, None, child.stdout, child.stderr, detail)
+            exit_code = child.exit_code
+            assert exit_code is not None
+            done = Completed(command.argv, exit_code, child.stdout, child.stderr, time.monotonic() - started)
         if check and done.exit_code != 0:
-            raise CommandFailed(command.argv, done.exit_code, stdout, stderr)
+            raise CommandFailed(command.argv, done.exit_code, done.stdout, done.stderr)
         return done
 
     def write(self, path: str, content: str) -> None:
         try:
-            Path(path).write_text(content)
+            Path(path).write_text(content, encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             raise VisitFailed(f"cannot write {path}: {error.strerror}") from error
 
     def read(self, path: str) -> str | None:
         try:
-            return Path(path).read_text(errors="replace")
+            return Path(path).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise VisitFailed(f"cannot read {path}: {error.strerror}") from error
 
     def now(self) -> float:
         return time.time()
@@ -90,32 +89,21 @@ class LocalHost:
         return facts.parse(self.run(facts.command(tools, work_dir)).stdout)
 
     def end_strays(self, marker: str) -> list[str]:
-        ended = []
-        for _ in range(50):
+        ended: set[str] = set()
+        for _ in range(_STRAY_LOOKS):
             strays = _marked(marker)
             if not strays:
-                break
+                return sorted(ended)
             for pid, name in strays.items():
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                    ended.append(f"{name} (process {pid})")
-                except ProcessLookupError:
-                    pass
-            time.sleep(0.05)
-        return sorted(set(ended))
+                    ended.add(f"{name} (process {pid})")
+            time.sleep(_STRAY_PAUSE_S)
+        raise UndoFailed([f"{name} (process {pid}) was killed and still lives" for pid, name in strays.items()])
 
-
-def _end(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """Ask the group to stop, then make it; returns what it had said."""
-    for number, patience_s in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 10.0)):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        try:
-            stdout, stderr = process.communicate(timeout=patience_s)
-            return stdout or "", stderr or ""
-        except (subprocess.TimeoutExpired, ValueError):
-            continue
-    return "", ""
+    def _check(self) -> None:
+        if self._interruption is not None:
+            self._interruption.check()
 
 
 def _marked(marker: str) -> dict[int, str]:

@@ -21,7 +21,14 @@ from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param
 
 MKFS = Param("mkfs", ParamType.TEXT, "more arguments for mkfs, passed on whole", group="mkfs")
 
-TOOLS = {"mount": "mount", "umount": "mount", "findmnt": "util-linux", "blkid": "util-linux", "wipefs": "util-linux"}
+TOOLS = {
+    "mount": "mount",
+    "umount": "mount",
+    "findmnt": "util-linux",
+    "blkid": "util-linux",
+    "wipefs": "util-linux",
+    "stat": "coreutils",
+}
 
 MAKE_TIMEOUT_S = 7200.0
 """Tables of a large disk are written out at once, so that nothing writes them during a measurement."""
@@ -71,6 +78,7 @@ class FileSystem:
     join: Callable[[Sequence[str]], list[Step]] = _no_joining  # before mounting
     finish: Callable[[Call, str], list[Step]] = _no_steps  # after mounting
     ask: Callable[[Call, str, str, str], list[Command]] = _no_questions  # beyond what is asked of every one
+    anonymous: bool = False  # its mounts have a device number of their own, and not that of a device
     # (spec, what `ask` said, the kernel's names of the devices below) -> differences
     answer: Callable[[Call, Sequence[Completed], Sequence[str]], list[str]] = _no_answers
 
@@ -113,6 +121,7 @@ class FileSystem:
             sh('readlink -f -- "$(findmnt --noheadings --nofsroot --output SOURCE --mountpoint "$1")"', mount_point),
             sh('for device; do readlink -f -- "$device"; done', *devices),
             run("blkid", "--probe", "--output", "export", devices[0]),
+            *([] if self.anonymous else [run("stat", "--dereference", "--format=%t:%T", "--", devices[0])]),
             *self.ask(spec, devices[0], mount_point, place.uuid),
         ]
 
@@ -125,9 +134,12 @@ class FileSystem:
             wrong.append(f"The file system mounted is {found['fstype']} instead of {self.info.name}.")
         wrong += _device_differences(seen)
         wrong += _identity_differences(self.info.name, place.uuid, seen)
+        if not self.anonymous:
+            wrong += _number_differences(found["maj:min"], seen)
+        asked = seen[4 if self.anonymous else 5 :]
         wrong += option_differences(self.options, spec, found["options"].split(","))
         below_now = output(seen, 2)
-        return wrong + self.answer(spec, seen[4:], below_now.stdout.split() if below_now else [])
+        return wrong + self.answer(spec, asked, below_now.stdout.split() if below_now else [])
 
 
 def mkfs_words(spec: Call) -> list[str]:
@@ -187,6 +199,18 @@ def _device_differences(seen: Sequence[Completed]) -> list[str]:
         asked = " or ".join(below.stdout.split())
         return [f"The mount is of {source.stdout.strip()} instead of the device below, {asked}."]
     return []
+
+
+def _number_differences(mounted: str, seen: Sequence[Completed]) -> list[str]:
+    """Names can be links to anything; what the kernel calls the device of the mount cannot."""
+    below = output(seen, 4)
+    if below is None:
+        return [f"The number of the device below cannot be read: {said(seen, 4)}."]
+    try:
+        number = ":".join(str(int(part, 16)) for part in below.stdout.strip().split(":"))
+    except ValueError:
+        number = below.stdout.strip()
+    return [] if number == mounted else [f"The mount is of device {mounted} instead of the one below, {number}."]
 
 
 def _identity_differences(filesystem: str, uuid: str, seen: Sequence[Completed]) -> list[str]:

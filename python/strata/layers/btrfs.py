@@ -249,4 +249,5 @@ DRIVER = FileSystem(
     finish=_finish,
     ask=_ask,
     answer=_answer,
+    anonymous=True,
 )

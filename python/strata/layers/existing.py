@@ -34,7 +34,11 @@ class ExistingDriver:
         return [make_directory(_fresh(spec, place), f"make a fresh directory in {spec['path']}")]
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        return [run("stat", "--format=%F", "--", _fresh(spec, place))]
+        fresh = _fresh(spec, place)
+        return [
+            run("stat", "--format=%F", "--", fresh),
+            run("stat", "--dereference", "--format=%d", "--", fresh, str(spec["path"])),
+        ]
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         kind = output(seen, 0)
@@ -42,6 +46,11 @@ class ExistingDriver:
             return [f"The directory {_fresh(spec, place)} is not there: {said(seen, 0)}."]
         if kind.stdout.strip() != "directory":
             return [f"{_fresh(spec, place)} is a {kind.stdout.strip()} instead of a directory."]
+        numbers = output(seen, 1)
+        if numbers is None:
+            return [f"The file system of {spec['path']} cannot be told: {said(seen, 1)}."]
+        if len(set(numbers.stdout.split())) != 1:
+            return [f"{_fresh(spec, place)} is on another file system than {spec['path']}: something is mounted on it."]
         return []
 
 

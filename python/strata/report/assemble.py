@@ -45,7 +45,7 @@ RATIO = Metric("ratio", "ratio", "higher")
 _FLAGS = {
     "extended": "The figure had not settled in the usual time, so the trial was run again, twice as long.",
     "unsteady": "The figure still rose, fell or swung at the end of the trial: it was kept, but it is less sure.",
-    "cached": "The data set is small enough to fit in this machine's memory, so part of the figure is memory.",
+    "cached": "Memory can hold the data set, or could not be cleared before: part of the figure is memory.",
     "memory": "Almost no bytes reached the disk: this is the speed of memory, not of the stack.",
 }
 _DECISIONS = {

@@ -11,7 +11,7 @@ from strata.campaign import Campaign, differences
 from strata.design import rounds
 from strata.errors import BadInput, NothingToRun, Problem, Refused, UndoFailed
 from strata.hosts.base import Host
-from strata.model import Disk, Facts, LayerDriver, Rule
+from strata.model import Command, Disk, Facts, LayerDriver, Rule
 from strata.run import claims, visit
 from strata.run.clean import clean
 from strata.run.plan import Plan
@@ -33,44 +33,43 @@ class Order:
     wipe: Collection[str]  # stable ids of devices whose signatures may go
 
 
-def open_store(directory: Path, order: Order, now: float) -> Store:
-    """A new run, or the same campaign going on. Raises BadInput when `directory` holds another campaign."""
-    campaign = order.campaign
-    description = {**campaign.describe(), "devices": [f"{d.role}={d.device}" for d in order.plan.disks if d.device]}
+def reopen(directory: Path, campaign: Campaign, disks: Sequence[Disk]) -> Store | None:
+    """The run that `directory` holds, to go on with it; None when it holds none.
+
+    `disks`: the claimed ones. Raises BadInput when it is another campaign, StoreError when it is not a run of ours.
+    """
     if not database.exists(directory):
-        seed = campaign.seed if campaign.seed is not None else random.SystemRandom().randrange(2**31)
-        store = Store.create(
-            directory,
-            name=campaign.name,
-            about=campaign.about,
-            source=campaign.text,
-            fingerprint=campaign.fingerprint,
-            description=description,
-            seed=seed,
-            version=order.versions["strata"],
-            now=now,
-        )
-    else:
-        store = Store.resume(directory)
-        identity = store.identity()
-        changed = differences(dict(identity.description), description)
-        if changed:
-            store.close()
-            raise BadInput(
-                [
-                    Problem(
-                        f"{directory} holds another campaign; give this one another --out. What differs:\n  "
-                        + "\n  ".join(changed)
-                    )
-                ]
-            )
-    store.add_plan(
-        order.plan.stacks,
-        [(call, primary, workload.info.metrics) for call, workload, primary in order.plan.workloads],
-        order.plan.machine_metrics,
-        order.plan.disks,
+        return None
+    store = Store.resume(directory)
+    changed = differences(dict(store.identity().description), _description(campaign, disks))
+    if not changed:
+        return store
+    store.close()
+    listing = "\n  ".join(changed)
+    text = f"{directory} holds another campaign; give this one another --out. What differs:\n  {listing}"
+    raise BadInput([Problem(text)])
+
+
+def create(directory: Path, order: Order, now: float) -> Store:
+    """A new run. Raises StoreError when `directory` holds one already."""
+    campaign = order.campaign
+    seed = campaign.seed if campaign.seed is not None else random.SystemRandom().randrange(2**31)
+    return Store.create(
+        directory,
+        name=campaign.name,
+        about=campaign.about,
+        source=campaign.text,
+        fingerprint=campaign.fingerprint,
+        description=_description(campaign, order.plan.disks),
+        seed=seed,
+        version=order.versions["strata"],
+        now=now,
     )
-    return store
+
+
+def _description(campaign: Campaign, disks: Sequence[Disk]) -> dict[str, object]:
+    """What makes a campaign this campaign, to be compared before a run goes on."""
+    return {**campaign.describe(), "devices": [f"{disk.role}={disk.device}" for disk in disks if disk.device]}
 
 
 def recover(store: Store, host: Host, interrupts: Interrupts, listener: Listener) -> None:
@@ -97,19 +96,30 @@ def execute(
     Raises Refused (a device in use), NothingToRun, Interrupted, UndoFailed.
     """
     identity = store.identity()
+    plan = order.plan
+    store.add_plan(
+        plan.stacks,
+        # a primary that the user's own script reports is not among those that its workload declares
+        [(call, primary, (primary, *workload.info.metrics)) for call, workload, primary in plan.workloads],
+        plan.machine_metrics,
+        plan.disks,
+    )
     before = store.rule()
     if before and before.rounds < order.rule.rounds:
         store.add_event("extended", f"rounds raised from {before.rounds} to {order.rule.rounds}", host.now())
     store.set_rule(order.rule, host.now())
-    store.add_facts(order.facts, order.versions, order.plan.skipped, host.now())
+    _note_changes(order, store, host.now())
+    store.add_facts(order.facts, order.versions, plan.skipped, host.now())
     if not order.plan.runnable:
         raise NothingToRun(_nothing(order.plan))
     _take_devices(order, store, host, listener)
+    work_dir = str(store.directory.absolute() / "work")
+    host.run(Command(("mkdir", "--parents", "--", work_dir)))
     bench = visit.Workbench(
         host=host,
         store=store,
         run_uuid=identity.uuid,
-        work_dir=str(store.directory.absolute() / "work"),
+        work_dir=work_dir,
         drivers=drivers,
         workloads=order.plan.workloads,
         disks=(),
@@ -147,18 +157,22 @@ class _Loop:
             if batch.stop:
                 return
             self.store.add_visits(batch.visits, self.host.now())
-            wanted = set(batch.visits)
-            for planned in self.store.open_visits():
-                if (planned.round, planned.stack) in wanted:
-                    self._visit(planned)
+            open_visits = {(planned.round, planned.stack): planned for planned in self.store.open_visits()}
+            for wanted in batch.visits:
+                self._visit(open_visits[wanted])
 
     def _visit(self, planned: PlannedVisit) -> None:
         self.listener(VisitStarted(planned.stack, planned.round, self.done + 1, self.planned))
         began = self.host.now()
         # Somebody may have taken a device since the last visit.
-        disks = claims.claim(self.host, self.order.plan.disks, wipe=())
         try:
-            failure = visit.visit(_with_disks(self.bench, disks), planned, self.stacks[planned.stack])
+            disks = claims.claim(self.host, self.order.plan.disks, wipe=())
+        except Refused as error:
+            self.store.add_event("refused", str(error), self.host.now())
+            raise
+        bench = replace(self.bench, disks=tuple(disks))
+        try:
+            failure = visit.visit(bench, planned, self.stacks[planned.stack])
         except UndoFailed as error:
             self.store.add_event("quarantine", str(error), self.host.now())
             raise
@@ -175,8 +189,18 @@ class _Loop:
         return None if budget_s is None else budget_s - (self.host.now() - self.started_at)
 
 
-def _with_disks(bench: visit.Workbench, disks: Sequence[Disk]) -> visit.Workbench:
-    return replace(bench, disks=tuple(disks))
+def _note_changes(order: Order, store: Store, now: float) -> None:
+    """Rounds measured on another machine or kernel are not replicates of these."""
+    before = store.facts()
+    if before is None:
+        return
+    for what, old, new in (
+        ("the machine", (before.machine_id, before.cpu_model), (order.facts.machine_id, order.facts.cpu_model)),
+        ("the kernel", before.kernel_text, order.facts.kernel_text),
+        ("the memory", before.memory_bytes, order.facts.memory_bytes),
+    ):
+        if old != new:
+            store.add_event("changed", f"{what} is another than before: {old} became {new}", now)
 
 
 def _take_devices(order: Order, store: Store, host: Host, listener: Listener) -> None:

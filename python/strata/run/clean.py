@@ -19,10 +19,10 @@ class Cleaned:
 
 def clean(store: Store, host: Host, run_uuid: str, listener: Listener) -> Cleaned:
     """End strays, undo the journal. Raises UndoFailed (and the run stays in quarantine) when something will not go."""
-    processes = tuple(host.end_strays(run_uuid))
-    for process in processes:
-        listener(Noted(f"ended {process}, left behind by a run that was killed"))
     try:
+        processes = tuple(host.end_strays(run_uuid))
+        for process in processes:
+            listener(Noted(f"ended {process}, left behind by a run that was killed"))
         undone = journal.undo(store, host, progress=lambda entry: listener(StepStarted(f"undo: {entry.why}")))
     except UndoFailed as error:
         store.add_event("quarantine", str(error), host.now())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from strata.errors import CommandFailed, NoRoom, UndoFailed, VisitFailed
+from strata.errors import CommandFailed, CommandTimedOut, NoRoom, UndoFailed, VisitFailed
 from strata.hosts.base import Host
 from strata.model import Step
 from strata.store.writer import Store, Undo
@@ -34,8 +34,9 @@ def undo(
     cause: str | None = None,
     progress: Callable[[Undo], None] = lambda entry: None,
 ) -> int:
-    """Undo everything journaled, newest first: of one attempt, or of the whole run. Returns how much it was.
+    """Undo what is journaled, newest first: of one attempt, or of the whole run. Returns how many undos ran.
 
+    An attempt of which anything is left is undone from its newest step on, whatever was undone of it before.
     Where an undo fails, the older ones of the same attempt are left alone, for they carry what is still there.
     Raises UndoFailed with every failure; a later call tries again.
     """
@@ -71,8 +72,9 @@ def _try(host: Host, entry: Undo) -> float:
     for tries_left in reversed(range(_UNDO_TRIES)):
         try:
             return host.run(entry.undo).duration_s
-        except CommandFailed:
-            if not tries_left:
+        except CommandFailed as error:
+            # What hung once would only hang again, and signals wait meanwhile.
+            if not tries_left or isinstance(error, CommandTimedOut):
                 raise
             time.sleep(_UNDO_PAUSE_S)
     raise AssertionError("unreachable")

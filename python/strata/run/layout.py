@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from strata.model import Command, Disk, Kind, LayerDriver, Node, Place, Provides, Stack, Step
 
@@ -53,11 +54,12 @@ def lay_out(
     drivers: Mapping[str, LayerDriver],
     disks: Sequence[Disk],
     *,
-    directory: str,
+    work_dir: str,
     run_uuid: str,
     attempt: int,
 ) -> Layout:
-    """`disks` holds at least as many of each role as the stack takes; `directory` is absolute."""
+    """`disks` holds at least as many of each role as the stack takes; `work_dir` is absolute."""
+    directory = f"{work_dir}/{run_uuid[:8]}-{attempt}"
     free: dict[str, list[Disk]] = {}
     for disk in disks:
         free.setdefault(disk.role, []).append(disk)
@@ -69,7 +71,7 @@ def lay_out(
         place = Place(
             name=f"strata-{run_uuid[:6]}-{attempt}-{number}",
             dir=f"{directory}/{number}",
-            uuid=str(uuid.uuid5(uuid.UUID(run_uuid), f"{attempt}/{number}")),
+            uuid=_uuid(run_uuid, attempt, number),
         )
         if node.call.name == "disk":
             disk = free[str(node.call["role"])].pop(0)
@@ -84,12 +86,18 @@ def lay_out(
     return Layout(tuple(placed), directory, f"{directory}/scratch")
 
 
+@lru_cache(maxsize=256)  # a plan lays out thousands of stacks as the same attempt
+def _uuid(run_uuid: str, attempt: int, number: int) -> str:
+    return str(uuid.uuid5(uuid.UUID(run_uuid), f"{attempt}/{number}"))
+
+
 def directory_step(layout: Layout) -> Step:
     """The first step of a visit and, undone, its last: every directory that it uses."""
-    directories = [layout.scratch, *(placed.place.dir for placed in layout.layers)]
+    # Without --parents: the directory must be new, for removing the visit removes it with all that is in it.
+    directories = [layout.directory, layout.scratch, *(placed.place.dir for placed in layout.layers)]
     # One file system only: should a mount still stand, what lies on it is not touched and the removal fails.
     return Step(
-        do=Command(("mkdir", "--parents", "--", *directories)),
+        do=Command(("mkdir", "--", *directories)),
         undo=Command(("rm", "--recursive", "--force", "--one-file-system", "--", layout.directory)),
         why="make the directories of the visit",
     )

@@ -3,23 +3,76 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from strata.errors import Refused
+
+_FILE = "lock"
+
+# `strata status` holds it for a moment when it asks.
+_PATIENCE_S = 0.5
+_PAUSE_S = 0.05
 
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Raises Refused when another process works on `directory`."""
+    """Makes `directory` if need be, and takes it away again when nothing came of it.
+
+    Raises Refused when another process works on it, or when it is somebody's directory and no run of ours.
+    """
+    made = not directory.exists()
+    if not made and not (directory / "strata.db").exists() and _content(directory):
+        raise Refused(f"{directory} holds other things and no run of Strata; give a new or empty directory with --out.")
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / "lock").open("w") as file:
+    file = _take(directory)
+    try:
+        yield
+    finally:
+        if not (directory / "strata.db").exists() and not _content(directory):
+            (directory / _FILE).unlink()
+            if made:
+                directory.rmdir()
+        file.close()
+
+
+def held(directory: Path) -> bool:
+    """Whether a process works on `directory` now. Changes nothing."""
+    try:
+        with (directory / _FILE).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _content(directory: Path) -> bool:
+    return any(path.name != _FILE or path.stat().st_size for path in directory.iterdir())
+
+
+def _take(directory: Path) -> TextIO:
+    path = directory / _FILE
+    tries = round(_PATIENCE_S / _PAUSE_S)
+    for _ in range(tries):
+        # for appending: whatever a file of that name holds stays
+        file = path.open("a")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(
-                f"another strata works on {directory} now; wait for it, watch it with `strata status {directory}`, "
-                "or give this run another directory with --out."
-            ) from None
-        yield
+            file.close()
+            time.sleep(_PAUSE_S)
+            continue
+        # its last holder may have taken it away between our open and our lock
+        if path.exists() and os.fstat(file.fileno()).st_ino == path.stat().st_ino:
+            return file
+        file.close()
+    raise Refused(
+        f"another strata works on {directory} now; wait for it, watch it with `strata status {directory}`, "
+        "or give this run another directory with --out."
+    )

@@ -63,14 +63,18 @@ def device_metrics(layer: str) -> tuple[Metric, ...]:
     )
 
 
-def parse(text: str | None) -> Samples:
-    """Raises WorkloadFailed when the engine did not come to its end."""
+def parse(text: str | None, said: str = "") -> Samples:
+    """Raises WorkloadFailed when the engine did not come to its end, with what it `said`."""
     try:
         lines = [json.loads(line) for line in (text or "").splitlines()]
     except ValueError:  # the last line was cut off
         lines = []
     if len(lines) < 2 or not isinstance(lines[-1], dict) or not lines[-1].get("end"):
-        raise WorkloadFailed("strata-engine was stopped before the trial ended; look for an out-of-memory kill.")
+        last = " | ".join(line.strip() for line in said.splitlines()[-3:] if line.strip())
+        raise WorkloadFailed(
+            "strata-engine was stopped before the trial ended"
+            + (f" and said: {last}; mend that." if last else "; look for an out-of-memory kill.")
+        )
     return Samples(lines[0], tuple(lines[1:-1]), lines[-1])
 
 

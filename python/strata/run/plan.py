@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from strata.campaign import DEFAULT_DISK_BYTES
 from strata.errors import BadInput, Problem
 from strata.model import Call, Disk, Facts, Kind, LayerDriver, Metric, Stack, Target, Workload
-from strata.run import layout, machine
+from strata.run import directories, layout, machine, trial_steps
+from strata.run.directories import Directory
 from strata.units import human_size
 
 # Making and removing a file system, laying out a data set and dropping caches, for a first estimate of the time.
@@ -24,6 +25,10 @@ _KEEP_FREE_SHARE = 0.02
 # Programs that Strata itself calls around every visit.
 TOOLS = ("sh", "mkdir", "rm", "sync", "blockdev", "losetup", "lsblk", "wipefs", "findmnt", "readlink")
 
+# Of a visit that is only planned.
+_NO_RUN = "0" * 32
+_ENGINE = "strata-engine"
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -34,10 +39,12 @@ class Plan:
     skipped: Mapping[str, tuple[str, ...]]  # stack -> every reason
     workloads: tuple[tuple[Call, Workload, Metric], ...]  # with the metric that decides
     disks: tuple[Disk, ...]
-    memory_bytes: int
+    memory_bytes: int  # what can cache the data: all of the machine's, until something enforces a budget
+    memory_budget_bytes: int | None  # as the campaign states it
     machine_metrics: tuple[Metric, ...]
     seconds_per_visit: float
     growth_bytes: int  # what the sparse files of one visit can grow to
+    directories: Mapping[str, Directory]  # the user's own, by path
 
 
 def make(
@@ -46,9 +53,14 @@ def make(
     drivers: Mapping[str, LayerDriver],
     facts: Facts,
     disks: Sequence[Disk],
-    memory_bytes: int | None,
+    memory_budget_bytes: int | None,
+    own: Mapping[str, Directory] | None = None,
 ) -> Plan:
-    """Raises BadInput when a workload cannot run at all, or the machine has no room for the files."""
+    """`own`: what was seen of the user's directories, by path; of one that is not in it nothing is known.
+
+    Raises BadInput when a workload cannot run at all, or the machine has no room for the files.
+    """
+    own = own or {}
     problems = [
         Problem(reason, where=call.text)
         for call, workload in workloads
@@ -56,15 +68,23 @@ def make(
     ]
     skipped: dict[str, tuple[str, ...]] = {}
     layer_reasons: dict[str, list[str]] = {}
-    capacity: dict[str, int] = {}
     growth_bytes = 0
     sizes = _Sizes(disks)
     for stack in stacks:
-        reasons = _stack_reasons(stack, drivers, facts, layer_reasons)
-        reasons += sizes.shortage(stack)
+        misfits = sizes.shortage(stack) + _arity_reasons(stack, drivers)
+        reasons = _layer_reasons(stack, drivers, facts, layer_reasons) + misfits
         reasons += _target_reasons(stack, workloads, drivers)
-        capacity[stack.text] = sizes.total(stack)
-        reasons += _room_reasons(capacity[stack.text], workloads)
+        path = directories.of(stack) if own else None
+        directory = own.get(path or "")
+        if directory is not None:
+            reasons += directory.reasons
+            reasons += _room_reasons(directory.free_bytes, f"{path} has", workloads)
+        elif not misfits:
+            try:
+                room_bytes = _laid_out(stack, drivers, disks, "/").top.size_bytes
+                reasons += _room_reasons(room_bytes, "the stack has", workloads)
+            except BadInput as error:
+                reasons += [str(problem) for problem in error.problems]
         if reasons:
             skipped[stack.text] = tuple(dict.fromkeys(reasons))
         else:
@@ -85,10 +105,12 @@ def make(
         skipped=skipped,
         workloads=tuple((call, workload, workload.primary_of(call)) for call, workload in workloads),
         disks=tuple(disks),
-        memory_bytes=memory_bytes or facts.memory_bytes,
-        machine_metrics=_machine_metrics(stacks, drivers),
+        memory_bytes=facts.memory_bytes,
+        memory_budget_bytes=memory_budget_bytes,
+        machine_metrics=_machine_metrics(stacks, drivers, own),
         seconds_per_visit=_OVERHEAD_PER_VISIT_S + sum(_trial_s(call, workload) for call, workload in workloads),
         growth_bytes=growth_bytes,
+        directories=own,
     )
 
 
@@ -128,7 +150,9 @@ def tools(drivers: Iterable[LayerDriver], workloads: Iterable[Workload]) -> set[
 
 def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_dir: str) -> list[str]:
     """Every command of a stack's visit as it would be typed, in order: build, read back, measure, remove."""
-    laid_out = layout.lay_out(stack, drivers, plan.disks, directory=f"{work_dir}/1", run_uuid="0" * 32, attempt=1)
+    laid_out = _laid_out(stack, drivers, plan.disks, work_dir)
+    directory = plan.directories.get(directories.of(stack) or "", Directory())
+    devices = laid_out.block_devices() or [("disk", device) for device in directory.devices]
     steps = [layout.directory_step(laid_out)]
     lines = ["# build"]
     for placed in laid_out.layers:
@@ -137,12 +161,11 @@ def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_
     lines += ["# read back"]
     lines += [shlex.join(command.argv) for placed in laid_out.layers for command in placed.inspection()]
     for number, (call, workload, _) in enumerate(plan.workloads):
-        top = laid_out.top
-        path = f"{top.path}/strata-trial" if top.kind is Kind.DIRECTORY else top.path
-        trial = workload.plan(call, Target(top.kind, path, top.size_bytes), f"{laid_out.scratch}/{number}", 0)
+        target, scratch = trial_steps.target_on(laid_out.top), f"{laid_out.scratch}/{number}"
         lines.append(f"# measure {call.text}")
-        lines += [f"# write {name}:\n{content}" for name, content in trial.put.items()]
-        lines += [shlex.join(command.argv) for command in (*trial.prepare, trial.measure)]
+        trial = workload.plan(call, target, scratch, 0)
+        planned = trial_steps.trial_steps(_ENGINE, devices, trial, target, scratch)
+        lines += [shlex.join(argv) for argv in planned.typed()]
     lines.append("# remove")
     lines += [shlex.join(step.undo.argv) for step in reversed(steps) if step.undo]
     return lines
@@ -162,9 +185,6 @@ class _Sizes:
             if count > len(self._of(role))
         ]
 
-    def total(self, stack: Stack) -> int:
-        return sum(disk.size_bytes for role, count in stack.disks().items() for disk in self._of(role)[:count])
-
     def growth(self, stack: Stack) -> int:
         return sum(
             disk.size_bytes
@@ -174,7 +194,11 @@ class _Sizes:
         )
 
 
-def _stack_reasons(
+def _laid_out(stack: Stack, drivers: Mapping[str, LayerDriver], disks: Sequence[Disk], work_dir: str) -> layout.Layout:
+    return layout.lay_out(stack, drivers, disks, work_dir=work_dir, run_uuid=_NO_RUN, attempt=1)
+
+
+def _layer_reasons(
     stack: Stack, drivers: Mapping[str, LayerDriver], facts: Facts, known: dict[str, list[str]]
 ) -> list[str]:
     """Of every layer; `known` keeps the answers of calls that were asked before, for campaigns of thousands."""
@@ -185,8 +209,15 @@ def _stack_reasons(
         if key not in known:
             known[key] = driver.reasons_not_to_run(node.call, facts)
         reasons += known[key]
-        reasons += driver.arity_reasons(node.call, len(node.inputs))
     return reasons
+
+
+def _arity_reasons(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
+    return [
+        reason
+        for node in stack.top.walk()
+        for reason in drivers[node.call.name].arity_reasons(node.call, len(node.inputs))
+    ]
 
 
 def _kind(stack: Stack, drivers: Mapping[str, LayerDriver]) -> Kind:
@@ -207,14 +238,14 @@ def _target_reasons(
     ]
 
 
-def _room_reasons(capacity: int, workloads: Sequence[tuple[Call, Workload]]) -> list[str]:
-    if not capacity:  # the operator's own directory
+def _room_reasons(room_bytes: int | None, where: str, workloads: Sequence[tuple[Call, Workload]]) -> list[str]:
+    if room_bytes is None:  # not known before it is built
         return []
     return [
-        f"{call.text} lays out {human_size(workload.data_bytes(call))} and the disks hold {human_size(capacity)}; "
-        "make the disks larger (--size) or the data set smaller (size=)."
+        f"{call.text} lays out {human_size(workload.data_bytes(call))} and {where} room for {human_size(room_bytes)}; "
+        "make the room larger (--size, for files) or the data set smaller (size=)."
         for call, workload in workloads
-        if workload.data_bytes(call) >= capacity
+        if workload.data_bytes(call) >= room_bytes
     ]
 
 
@@ -224,11 +255,15 @@ def _trial_s(call: Call, workload: Workload) -> float:
     return _OVERHEAD_PER_TRIAL_S + (_UNKNOWN_TRIAL_S if expected is None else expected)
 
 
-def _machine_metrics(stacks: Iterable[Stack], drivers: Mapping[str, LayerDriver]) -> tuple[Metric, ...]:
+def _machine_metrics(
+    stacks: Iterable[Stack], drivers: Mapping[str, LayerDriver], own: Mapping[str, Directory]
+) -> tuple[Metric, ...]:
     blocks = {
         node.call.name
         for stack in stacks
         for node in stack.top.walk()
         if drivers[node.call.name].info.provides is Kind.BLOCK
     }
+    if own:
+        blocks.add("disk")  # what the user's directory lies on
     return (*machine.HOST_METRICS, *(metric for layer in sorted(blocks) for metric in machine.device_metrics(layer)))

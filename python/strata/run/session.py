@@ -9,10 +9,10 @@ from pathlib import Path
 
 from strata import layers, workloads
 from strata.campaign import Campaign
-from strata.errors import BadInput, CommandFailed, Problem, Refused
+from strata.errors import BadInput, CommandFailed, Problem
 from strata.hosts.base import Host
 from strata.model import Command, Disk, Facts
-from strata.run import claims
+from strata.run import claims, directories
 from strata.run import plan as planning
 from strata.run.campaign import Order
 from strata.run.plan import Plan
@@ -59,7 +59,9 @@ def look(host: Host, campaign: Campaign, given: Devices, directory: Path) -> tup
     )
     sizes = {role: spec.size_bytes for role, spec in campaign.disks.items()}
     disks = planning.disks_for(campaign.stacks, sizes, claimed)
-    plan = planning.make(campaign.stacks, loads, drivers, facts, disks, campaign.memory_bytes)
+    paths = sorted({path for stack in campaign.stacks if (path := directories.of(stack)) and path.startswith("/")})
+    own = {path: directories.look(host, path) for path in paths}
+    plan = planning.make(campaign.stacks, loads, drivers, facts, disks, campaign.memory_bytes, own)
     problems = []
     for call, workload in loads:
         for command in workload.checks(call):
@@ -72,8 +74,7 @@ def look(host: Host, campaign: Campaign, given: Devices, directory: Path) -> tup
 
 
 def order(host: Host, campaign: Campaign, given: Devices, directory: Path) -> Order:
-    """Everything that `execute` wants. Raises as `look`, and Refused where this user may not do it."""
-    _places(campaign)
+    """Everything that `execute` wants. Raises as `look`."""
     plan, facts = look(host, campaign, given, directory)
     versions = {
         "strata": importlib.metadata.version("stratabench"),
@@ -81,23 +82,6 @@ def order(host: Host, campaign: Campaign, given: Devices, directory: Path) -> Or
         **facts.tools,
     }
     return Order(campaign, plan, campaign.rule, facts, versions, given.wipe)
-
-
-def _places(campaign: Campaign) -> None:
-    """The user's own directories must be there before anything starts."""
-    missing = {
-        str(node.call["path"])
-        for stack in campaign.stacks
-        for node in stack.top.walk()
-        if node.call.name == "existing" and not Path(str(node.call["path"])).is_dir()
-    }
-    if missing:
-        raise Refused(
-            [
-                f"existing({path}): there is no such directory; make it, or name the one in use."
-                for path in sorted(missing)
-            ]
-        )
 
 
 def _layer_names(campaign: Campaign) -> set[str]:

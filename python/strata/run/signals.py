@@ -1,11 +1,14 @@
-"""^C and termination become one exception, which never lands in the middle of a removal."""
+"""^C and termination leave word, and become one exception only where the run asks for it."""
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TextIO
 
 from strata.errors import Interrupted
 
@@ -13,41 +16,68 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """While `listening`, a signal raises Interrupted at once; inside `held`, only at its end."""
+    """Where signals are noted. The handler never raises: it could do so between any two instructions, also between
+    `finally:` and its first line, inside a transaction, or while a process is started that nobody then knows.
+
+    Instead `check` raises, at the boundaries of steps, and a host that waits for a command also waits for `descriptor`
+    and then cuts the command short. Interrupted is raised once; what comes after it is cleaning up, and undisturbed.
+    """
 
     def __init__(self) -> None:
+        self._came: str | None = None
+        self._raised = False
         self._held = 0
-        self._pending: str | None = None
+        self._descriptor: int | None = None
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+        """Raises Interrupted at its end for a signal that came too late for any boundary: none is ever swallowed.
+
+        A signal that this process was told to ignore (nohup, a job in the background) stays ignored.
+        """
+        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        before = {
+            number: signal.signal(number, self._handle)
+            for number in _SIGNALS
+            if signal.getsignal(number) is not signal.SIG_IGN
+        }
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            os.close(self._descriptor)
+            self._descriptor = None
+        self.check()
 
     @contextmanager
     def held(self) -> Iterator[None]:
+        """Inside nothing is raised and no command is cut short: what removes things always comes to its end."""
         self._held += 1
         try:
             yield
         finally:
             self._held -= 1
-        if not self._held and self._pending:
-            name, self._pending = self._pending, None
-            raise _interrupted(name)
+
+    def check(self) -> None:
+        """Raises Interrupted when a signal has come."""
+        if self._came and not self._held and not self._raised:
+            self._raised = True
+            raise Interrupted(
+                f"interrupted by {self._came}; what was built is removed, and the same `strata run` goes on from here."
+            )
+
+    def descriptor(self) -> int | None:
+        """Can be read as soon as `check` would raise; None while nothing may be cut short."""
+        return None if self._held or self._raised else self._descriptor
+
+    def wait_for(self, stream: TextIO) -> None:
+        """Returns when `stream` can be read, as for an answer; raises Interrupted when a signal comes first."""
+        wake = self.descriptor()
+        select.select([stream.fileno(), *(() if wake is None else (wake,))], [], [])
+        self.check()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        name = signal.Signals(number).name
-        if self._held:
-            self._pending = name
-        else:
-            raise _interrupted(name)
-
-
-def _interrupted(name: str) -> Interrupted:
-    return Interrupted(
-        f"interrupted by {name}; what was built is removed, and the same `strata run` goes on from here."
-    )
+        self._came = self._came or signal.Signals(number).name
+        if self._descriptor is not None:
+            os.eventfd_write(self._descriptor, 1)

@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from strata.errors import VisitFailed
+from strata.errors import CommandFailed, CommandTimedOut, VisitFailed
 from strata.hosts.base import Host
-from strata.model import Call, Command, Kind, Measured, Metric, Outcome, Target, TrialOutput, TrialPlan, Workload
-from strata.run import machine
+from strata.model import Call, Completed, Measured, Metric, Outcome, Target, TrialOutput, TrialPlan, Workload
+from strata.run import directories, machine, trial_steps
+from strata.run.trial_steps import TrialSteps
 
 if TYPE_CHECKING:
     from strata.analysis import steady
 
-# The engine gets this much longer than the workload's own limit before the host gives up on the engine.
-_GRACE_S = 60.0
-_SAMPLE_INTERVAL = "100ms"
+# Of a stream or file that a failed trial left; both ends of a longer one.
+_KEPT_BYTES = 64 << 10
+# What a shell says of a command that could not be started, and `timeout` of one that was stopped.
+_NOT_STARTED, _STOPPED = 127, 124
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,13 @@ class Trial:
     reason: str | None
     at: float
     wall_s: float | None
-    argv: tuple[str, ...]
+    commands: tuple[tuple[str, ...], ...]  # as typed, in order
     flags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     figures: Mapping[str, float] | None = None
     extra: tuple[Metric, ...] = ()
     series: Mapping[str, Sequence[tuple[float, float]]] | None = None
+    evidence: tuple[Completed, ...] = ()  # of a failed trial: what its commands said, and its files
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,62 +46,79 @@ class Bench:
     devices: tuple[tuple[str, str], ...]  # (layer, device path), bottom to top
     memory_bytes: int  # what can cache the data
     declared: frozenset[str]  # machine metrics that the store knows
+    filesystem: str | None = None  # where no device is known: what the user's directory is on
 
 
 def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: str, seed: int) -> Trial:
-    """Prepare, measure, read; once more and twice as long when the figure did not settle. Never raises VisitFailed:
-    a trial without a figure is a failed trial, with its reason."""
+    """Prepare, measure, read; once more and twice as long when the figure did not settle. `target` and `scratch` are
+    there. Never raises VisitFailed: a trial without a figure is a failed trial, with its reason and what was seen."""
     host = bench.host
     at = host.now()
     plan = workload.plan(call, target, scratch, seed)
+    steps = trial_steps.trial_steps(host.engine, bench.devices, plan, target, scratch)
+    typed = steps.until_measured()
+    longer = _twice_as_long(call)
+    flags: list[str] = []
+    ended: list[Completed] = []
     try:
-        for path, content in plan.put.items():
-            host.write(path, content)
-        for command in plan.prepare:
-            host.run(command)
-        cold = drop_caches(host, target)
+        cold = _ready(host, steps)
         at = host.now()
-        measured, samples = _measure(bench, workload, call, plan, scratch)
-        flags: list[str] = []
+        measured, samples = _measure(host, workload, call, plan, steps, ended)
         settled = _settled(workload, call, measured)
-        longer = _twice_as_long(call)
         if settled is not None and settled.steady is False and longer is not None:
             flags.append("extended")
             plan = workload.plan(longer, target, scratch, seed)
-            for path, content in plan.put.items():
-                host.write(path, content)
+            steps = trial_steps.trial_steps(host.engine, bench.devices, plan, target, scratch)
+            steps = replace(steps, make=(), prepare=())  # on the same data
+            typed += steps.until_measured()
+            cold = _ready(host, steps) and cold
             at = host.now()
-            measured, samples = _measure(bench, workload, longer, plan, scratch)
+            measured, samples = _measure(host, workload, longer, plan, steps, ended)
             settled = _settled(workload, call, measured)
-            if settled is not None and settled.steady is False:
-                flags.append("unsteady")
     except VisitFailed as error:
-        return Trial(Outcome.FAILED, str(error), at, None, plan.measure.argv)
+        evidence = _evidence(host, error, ended, plan)
+        commands = (*typed, *(command.argv for command in steps.remove))
+        return Trial(Outcome.FAILED, str(error), at, None, commands, tuple(flags), evidence=evidence)
     figures = dict(measured.metrics)
-    if settled is not None and settled.cut and settled.mean is not None:
-        figures[workload.primary_of(call).name] = settled.mean
+    extra = list(measured.extra)
+    notes = list(measured.notes)
+    if settled is not None and settled.steady is False:
+        flags.append("unsteady")
+        notes.append(settled.why)
+    if settled is not None and longer is not None and settled.mean is not None:
+        # One that runs to its end has no warm-up to leave out: what it did at first is part of its work.
+        primary = workload.primary_of(call)
+        whole = replace(
+            primary,
+            name=f"{primary.name}_whole_run",
+            about=f"{primary.name} with the warm-up, as the other figures",
+        )
+        figures[whole.name] = figures[primary.name]
+        if settled.cut:
+            figures[primary.name] = settled.mean
+        extra.append(whole)
     devices = [(layer, f"d{i}") for i, (layer, _) in enumerate(bench.devices)]
     found = machine.figures(samples, devices, measured)
-    if machine.from_memory(found):
+    if machine.from_memory(found) or bench.filesystem in directories.MEMORY:
         flags.append("memory")
-    if plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes:
+    if not bench.devices:
+        where = f"this {bench.filesystem}" if bench.filesystem else "this directory"
+        notes.append(f"no block device is known below {where}: what of the traffic reached a disk is not known")
+    if not cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes):
         flags.append("cached")
-    figures.update({name: value for name, value in found.items() if name in bench.declared})
-    notes = list(measured.notes)
-    if settled is not None and "unsteady" in flags:
-        notes.append(settled.why)
     if not cold:
         notes.append("memory could not be cleared of what was prepared, which only root may: it may have served reads")
+    figures.update({name: value for name, value in found.items() if name in bench.declared})
     return Trial(
         Outcome.OK,
         None,
         at,
         samples.end.get("wall_s"),
-        plan.measure.argv,
+        (*typed, *(command.argv for command in steps.remove)),
         tuple(flags),
         tuple(notes),
         figures,
-        measured.extra,
+        tuple(extra),
         {
             **machine.rates(samples, devices),
             **measured.series,
@@ -107,28 +127,24 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     )
 
 
-def drop_caches(host: Host, target: Target) -> bool:
-    """Put what was prepared on the disk and forget it, so that a trial starts from there; whether it was forgotten."""
-    if target.kind is Kind.DIRECTORY:
-        host.run(Command(("sync", "--file-system", target.path)))
-    elif target.kind is Kind.BLOCK:
-        host.run(Command(("blockdev", "--flushbufs", target.path)))
+def _ready(host: Host, steps: TrialSteps) -> bool:
+    """All that comes before the clock starts, but for the directories; whether memory forgot what was prepared."""
+    for path, content in steps.put.items():
+        host.write(path, content)
+    for command in (*steps.prepare, *steps.flush):
+        host.run(command)
     # an ordinary user may measure existing(PATH), and may not do this
-    return host.run(Command(("sh", "-c", "echo 3 >/proc/sys/vm/drop_caches")), check=False).exit_code == 0
+    return host.run(steps.forget, check=False).exit_code == 0
 
 
 def _measure(
-    bench: Bench, workload: Workload, call: Call, plan: TrialPlan, scratch: str
+    host: Host, workload: Workload, call: Call, plan: TrialPlan, steps: TrialSteps, ended: list[Completed]
 ) -> tuple[Measured, machine.Samples]:
-    out = f"{scratch}/samples.jsonl"
-    devices = [part for i, (_, path) in enumerate(bench.devices) for part in ("--device", f"d{i}={path}")]
-    argv = (
-        *(bench.host.engine, "sample", "--out", out, "--interval", _SAMPLE_INTERVAL),
-        *("--timeout", f"{plan.measure.timeout_s:g}s", *devices, "--", *plan.measure.argv),
-    )
-    done = bench.host.run(Command(argv, plan.measure.timeout_s + _GRACE_S, plan.measure.stdin), check=False)
-    samples = machine.parse(bench.host.read(out))
-    files = {name: bench.host.read(path) for name, path in plan.collect.items()}
+    """What the measured command left is put into `ended` before anything of it is believed."""
+    done = host.run(steps.measure, check=False)
+    ended.append(done)
+    samples = machine.parse(host.read(steps.samples), done.stderr)
+    files = {name: host.read(path) for name, path in plan.collect.items()}
     output = TrialOutput(
         exit_code=done.exit_code,
         wall_s=samples.end["wall_s"],
@@ -137,6 +153,33 @@ def _measure(
         files={name: content for name, content in files.items() if content is not None},
     )
     return workload.read(call, output), samples
+
+
+def _evidence(host: Host, error: VisitFailed, ended: Sequence[Completed], plan: TrialPlan) -> tuple[Completed, ...]:
+    """What the measured commands and the one that failed said, and the files, each as if it had been typed out."""
+    seen = list(ended)
+    if isinstance(error, CommandFailed):
+        silent = _STOPPED if isinstance(error, CommandTimedOut) else _NOT_STARTED
+        status = silent if error.status is None else error.status
+        seen.append(Completed(error.argv, status, error.stdout, error.stderr, 0.0))
+    for path in plan.collect.values():
+        try:
+            content = host.read(path)
+        except VisitFailed as unreadable:
+            seen.append(Completed(("cat", path), 1, "", str(unreadable), 0.0))
+        else:
+            if content is not None:
+                seen.append(Completed(("cat", path), 0, content, "", 0.0))
+    return tuple(replace(each, stdout=_cut(each.stdout), stderr=_cut(each.stderr)) for each in seen)
+
+
+def _cut(text: str) -> str:
+    raw = text.encode(errors="replace")
+    if len(raw) <= _KEPT_BYTES:
+        return text
+    head, tail = raw[: _KEPT_BYTES // 2], raw[-_KEPT_BYTES // 2 :]
+    left_out = f"\n[{len(raw) - len(head) - len(tail)} bytes left out]\n"
+    return head.decode(errors="ignore") + left_out + tail.decode(errors="ignore")
 
 
 def _settled(workload: Workload, call: Call, measured: Measured) -> steady.Steadiness | None:

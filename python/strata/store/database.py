@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from strata.errors import StoreError
 from strata.store import schema
 
 _FILE = "strata.db"
+
+# A report that reads for a moment keeps the kind of journal from being changed.
+_PATIENCE_S = 30.0
+
+LAST_STATE = "(SELECT state FROM journal_state WHERE journal = journal.id ORDER BY id DESC LIMIT 1)"
+"""What became of a row of `journal`; NULL when that is not known."""
 
 
 def create(directory: Path, identity: tuple[object, ...]) -> sqlite3.Connection:
@@ -39,28 +46,45 @@ def exists(directory: Path) -> bool:
 
 
 def open_writer(directory: Path) -> sqlite3.Connection:
-    """Raises StoreError when `directory` holds no run, or one of a newer Strata."""
-    connection = _open(directory, "rw")
-    connection.execute("PRAGMA journal_mode = WAL")
+    """Raises StoreError when `directory` holds no run, or one of a newer Strata. Close it with `close_writer`."""
+    connection = _open(directory, "mode=rw")
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        raise StoreError(f"{directory} cannot be written to ({error}); end what reads it, then try again.") from error
     # FULL: the journal of undos must be on the disk before the step that it undoes starts.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
 
 
+def close_writer(connection: sqlite3.Connection) -> None:
+    """Leaves one file that can be copied, and read where nobody may write, unless somebody is reading right now."""
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+
+
 def open_reader(directory: Path) -> sqlite3.Connection:
     """For reports, also while a run goes on. Raises StoreError as `open_writer`."""
-    return _open(directory, "ro")
+    return _open(directory, "mode=ro")
 
 
-def _open(directory: Path, mode: str) -> sqlite3.Connection:
+def quarantine(connection: sqlite3.Connection) -> str | None:
+    """Why the host must not be used before `strata clean`; None when it may be."""
+    row = connection.execute(
+        "SELECT kind, text FROM event WHERE kind IN ('quarantine', 'cleaned') ORDER BY id DESC LIMIT 1"
+    ).fetchone()
+    return str(row[1]) if row and row[0] == "quarantine" else None
+
+
+def _open(directory: Path, how: str) -> sqlite3.Connection:
     path = directory / _FILE
     if not path.exists():
         raise StoreError(f"{directory} holds no run of Strata; give the directory that `strata run --out` made.")
     try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None)
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        has_run = connection.execute("SELECT name FROM sqlite_master WHERE name = 'run'").fetchone()
+        connection, version, has_run = _connect(path, how)
     except sqlite3.DatabaseError as error:
         raise StoreError(
             f"{path} cannot be read as a run of Strata ({error}); give another directory, or restore it from a copy."
@@ -70,3 +94,21 @@ def _open(directory: Path, mode: str) -> sqlite3.Connection:
     if not has_run:
         raise StoreError(f"{path} is not a run of Strata; give the directory that `strata run --out` made.")
     return connection
+
+
+def _connect(path: Path, how: str) -> tuple[sqlite3.Connection, int, bool]:
+    """The connection, the version of the store, and whether it is one."""
+    uri = f"{path.absolute().as_uri()}?{how}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE_S)
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        has_run = connection.execute("SELECT name FROM sqlite_master WHERE name = 'run'").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        log = path.with_name(path.name + "-wal")
+        if how != "mode=ro" or (log.exists() and log.stat().st_size > 0):
+            raise
+        # A run that was killed wants files beside it even to be read. Where they cannot be made, and all of it is in
+        # this one file, it is read as it lies there.
+        return _connect(path, "mode=ro&immutable=1")
+    return connection, version, has_run is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from strata.model import (
     WorkloadView,
 )
 from strata.store import database, samples
+from strata.store.encoding import decode_facts
 
 # What moved at the disks, for workloads that have no series of their own.
 _DISK_SERIES = ("disk.read_bytes", "disk.write_bytes")
@@ -44,18 +46,18 @@ class Status:
 
 
 def status(directory: Path) -> Status:
-    sql = database.open_reader(directory)
+    with closing(database.open_reader(directory)) as sql:
+        return _status(sql)
+
+
+def _status(sql: sqlite3.Connection) -> Status:
     name, uuid = _one(sql, "SELECT name, uuid FROM run")
     done = _one(sql, "SELECT count(DISTINCT attempt.visit) FROM ending JOIN attempt ON attempt.id = attempt")[0]
     cut_off = _one(sql, "SELECT count(*) FROM attempt WHERE id NOT IN (SELECT attempt FROM ending)")[0]
     left = _one(
         sql,
-        "SELECT count(*) FROM journal WHERE undo_argv IS NOT NULL "
-        "AND id NOT IN (SELECT journal FROM journal_state WHERE state = 'undone')",
+        f"SELECT count(*) FROM journal WHERE undo_argv IS NOT NULL AND {database.LAST_STATE} IS NOT 'undone'",
     )[0]
-    last = sql.execute(
-        "SELECT kind, text FROM event WHERE kind IN ('quarantine', 'cleaned') ORDER BY id DESC LIMIT 1"
-    ).fetchone()
     return Status(
         name,
         uuid,
@@ -63,7 +65,7 @@ def status(directory: Path) -> Status:
         done,
         cut_off,
         left,
-        last[1] if last and last[0] == "quarantine" else None,
+        database.quarantine(sql),
     )
 
 
@@ -72,9 +74,13 @@ def view(directory: Path, *, series: bool = False) -> View:
 
     `series`: also read the 1 s series of the workloads' metrics and of the disks from the sample files.
     """
-    sql = database.open_reader(directory)
-    # one read transaction: a picture of one moment, though a run may be writing
-    sql.execute("BEGIN")
+    with closing(database.open_reader(directory)) as sql:
+        # one read transaction: a picture of one moment, though a run may be writing
+        sql.execute("BEGIN")
+        return _view(sql, directory, series)
+
+
+def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
     row = sql.execute("SELECT name, about, seed, strata FROM run").fetchone()
     rules = sql.execute("SELECT rounds, within, confidence, budget_s FROM rule ORDER BY id DESC LIMIT 1").fetchone()
     if row is None or rules is None:
@@ -83,6 +89,7 @@ def view(directory: Path, *, series: bool = False) -> View:
     stacks = dict(sql.execute("SELECT id, text FROM stack ORDER BY id"))
     workloads = _workloads(sql)
     facts_id, facts, versions = _facts(sql)
+    unable = _unable(sql, facts_id, stacks)
     visits = {
         attempt: (visit, stacks[stack], round_)
         for attempt, visit, stack, round_ in sql.execute(
@@ -90,7 +97,8 @@ def view(directory: Path, *, series: bool = False) -> View:
             "JOIN visit ON visit.id = attempt.visit JOIN ending ON ending.attempt = attempt.id ORDER BY attempt.id"
         )
     }
-    result = View(
+    visited = {stack for _, stack, _ in visits.values()}
+    return View(
         campaign=name,
         about=about,
         seed=seed,
@@ -99,7 +107,8 @@ def view(directory: Path, *, series: bool = False) -> View:
         workloads=tuple(workloads.values()),
         trials=_trials(sql, directory, visits, workloads, series),
         steps=_steps(sql, visits),
-        skipped=_skipped(sql, facts_id, stacks),
+        skipped=tuple(skip for skip in unable if skip.stack not in visited),
+        halted=tuple(skip for skip in unable if skip.stack in visited),
         failed=tuple(
             FailedVisit(*visits[attempt], failure)
             for attempt, failure in sql.execute(
@@ -123,8 +132,6 @@ def view(directory: Path, *, series: bool = False) -> View:
             )
         },
     )
-    sql.close()
-    return result
 
 
 def _one(sql: sqlite3.Connection, query: str) -> tuple[Any, ...]:
@@ -135,13 +142,19 @@ def _one(sql: sqlite3.Connection, query: str) -> tuple[Any, ...]:
 
 
 def _visits_planned(sql: sqlite3.Connection) -> int:
-    """Visits the rule asks for: rounds x stacks that can run, or what is there already if that is more."""
-    asked = sql.execute(
-        "SELECT (SELECT rounds FROM rule ORDER BY id DESC LIMIT 1) * ((SELECT count(*) FROM stack) - "
-        "(SELECT count(DISTINCT stack) FROM skip WHERE facts = (SELECT max(id) FROM facts)))"
-    ).fetchone()[0]
-    there = sql.execute("SELECT count(*) FROM visit").fetchone()[0]
-    return int(max(asked or 0, there))
+    """Of every stack that can run as many as the rule has rounds, or as there are already if that is more; of one
+    that cannot run any more, those that ended."""
+    (rounds,) = sql.execute("SELECT coalesce((SELECT rounds FROM rule ORDER BY id DESC LIMIT 1), 0)").fetchone()
+    unable = set(sql.execute("SELECT stack FROM skip WHERE facts = (SELECT max(id) FROM facts)"))
+    visits = dict(sql.execute("SELECT stack, count(*) FROM visit GROUP BY stack"))
+    ended = dict(
+        sql.execute(
+            "SELECT stack, count(DISTINCT visit.id) FROM ending JOIN attempt ON attempt.id = ending.attempt "
+            "JOIN visit ON visit.id = attempt.visit GROUP BY stack"
+        )
+    )
+    stacks = sql.execute("SELECT id FROM stack").fetchall()
+    return sum(ended.get(id_, 0) if (id_,) in unable else max(rounds, visits.get(id_, 0)) for (id_,) in stacks)
 
 
 def _workloads(sql: sqlite3.Connection) -> dict[int, WorkloadView]:
@@ -161,14 +174,11 @@ def _facts(sql: sqlite3.Connection) -> tuple[int | None, Facts | None, dict[str,
     row = sql.execute("SELECT id, facts, versions FROM facts ORDER BY id DESC LIMIT 1").fetchone()
     if row is None:
         return None, None, {}
-    plain = json.loads(row[1])
-    plain["kernel"] = tuple(plain["kernel"])
-    for name in ("filesystems", "schedulers"):
-        plain[name] = frozenset(plain[name])
-    return row[0], Facts(**plain), json.loads(row[2])
+    return row[0], decode_facts(row[1]), json.loads(row[2])
 
 
-def _skipped(sql: sqlite3.Connection, facts: int | None, stacks: dict[int, str]) -> tuple[Skipped, ...]:
+def _unable(sql: sqlite3.Connection, facts: int | None, stacks: dict[int, str]) -> tuple[Skipped, ...]:
+    """What could not run when the machine was last looked at."""
     reasons: dict[int, list[str]] = {}
     for stack, reason in sql.execute("SELECT stack, reason FROM skip WHERE facts = ? ORDER BY rowid", (facts,)):
         reasons.setdefault(stack, []).append(reason)
@@ -233,6 +243,8 @@ def _commands(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) 
             "SELECT do_argv, undo_argv FROM journal WHERE attempt = ? ORDER BY id", (attempt,)
         ).fetchall()
         measured = sql.execute("SELECT argv FROM trial WHERE attempt = ? ORDER BY id", (attempt,)).fetchall()
-        rows = [do for do, _ in built] + [argv for (argv,) in measured] + [undo for _, undo in reversed(built) if undo]
-        found[stack] = tuple(shlex.join(json.loads(row)) for row in rows)
+        trials = [argv for (row,) in measured for argv in json.loads(row)]
+        removed = [json.loads(undo) for _, undo in reversed(built) if undo]
+        commands = [*(json.loads(do) for do, _ in built), *trials, *removed]
+        found[stack] = tuple(shlex.join(argv) for argv in commands)
     return found

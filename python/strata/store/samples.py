@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ def path_of(directory: Path, trial: int) -> Path:
 
 
 def write(directory: Path, trial: int, series: Series) -> None:
-    """All series of a trial, whole or not at all."""
+    """All series of a trial, whole or not at all. Raises OSError, of a full disk too."""
     import polars  # slow to import; only a run that measures needs it
 
     names = [name for name, points in series.items() for _ in points]
@@ -25,10 +26,18 @@ def write(directory: Path, trial: int, series: Series) -> None:
     )
     final = path_of(directory, trial)
     partial = final.with_suffix(".new")
-    frame.write_parquet(partial, compression="zstd")
-    with partial.open("rb+") as file:
-        os.fsync(file.fileno())
-    partial.rename(final)
+    # polars has errors of its own for a file that cannot be written
+    packed = io.BytesIO()
+    frame.write_parquet(packed, compression="zstd")
+    try:
+        with partial.open("wb") as file:
+            file.write(packed.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(final)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def read(directory: Path, trial: int, names: Sequence[str]) -> dict[str, tuple[tuple[float, float], ...]]:

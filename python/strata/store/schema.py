@@ -14,12 +14,14 @@ TABLES = {
         id INTEGER PRIMARY KEY, at REAL NOT NULL, rounds INTEGER NOT NULL, within REAL NOT NULL,
         confidence REAL NOT NULL, budget_s REAL""",
     "disk": "role TEXT NOT NULL, size_bytes INTEGER NOT NULL, device TEXT, position INTEGER NOT NULL",
-    "stack": "id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, factors TEXT NOT NULL",
+    # resolved: every layer in the order of building, with the values that the text leaves out
+    "stack": "id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, factors TEXT NOT NULL, resolved TEXT NOT NULL",
     "workload": "id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, name TEXT NOT NULL, primary_metric TEXT NOT NULL",
-    # workload NULL: figures of the machine, recorded beside every trial
+    # workload NULL: figures of the machine, recorded beside every trial. The newest row of a name holds: a figure may
+    # be announced before its unit is known
     "metric": """
         workload INTEGER REFERENCES workload, name TEXT NOT NULL, unit TEXT NOT NULL, better TEXT NOT NULL,
-        about TEXT NOT NULL, UNIQUE (workload, name)""",
+        about TEXT NOT NULL, UNIQUE (workload, name, unit, better)""",
     "facts": "id INTEGER PRIMARY KEY, at REAL NOT NULL, facts TEXT NOT NULL, versions TEXT NOT NULL",
     # what cannot run, per look at the machine (`facts`); the newest look holds
     "skip": """
@@ -33,7 +35,7 @@ TABLES = {
     # attempt NULL: steps of the run itself
     "journal": """
         id INTEGER PRIMARY KEY, attempt INTEGER REFERENCES attempt, layer TEXT NOT NULL, why TEXT NOT NULL,
-        do_argv TEXT NOT NULL, undo_argv TEXT, at REAL NOT NULL""",
+        do_argv TEXT NOT NULL, undo_argv TEXT, undo_timeout_s REAL, at REAL NOT NULL""",
     "journal_state": """
         id INTEGER PRIMARY KEY, journal INTEGER NOT NULL REFERENCES journal,
         state TEXT NOT NULL CHECK (state IN ('done', 'failed', 'undone', 'undo_failed')),

@@ -7,13 +7,14 @@ import sqlite3
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from strata.errors import NoRoom, StoreError
 from strata.model import Call, Command, Completed, Disk, Facts, Metric, Outcome, Rule, Stack
 from strata.store import database, samples
+from strata.store.encoding import decode_facts, encode_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,6 @@ class Undo:
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
     uuid: str
-    fingerprint: str
     description: Mapping[str, object]
     seed: int
 
@@ -82,7 +82,7 @@ class Store:
         return store
 
     def close(self) -> None:
-        self._sql.close()
+        database.close_writer(self._sql)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -102,10 +102,10 @@ class Store:
     # ------------------------------------------------------------ the plan
 
     def identity(self) -> RunIdentity:
-        row = self._sql.execute("SELECT uuid, fingerprint, description, seed FROM run").fetchone()
+        row = self._sql.execute("SELECT uuid, description, seed FROM run").fetchone()
         if row is None:
             raise StoreError(f"{self.directory} holds a run that never began; remove it, and start again.")
-        return RunIdentity(row[0], row[1], json.loads(row[2]), row[3])
+        return RunIdentity(row[0], json.loads(row[1]), row[2])
 
     def add_plan(
         self,
@@ -120,7 +120,8 @@ class Store:
         with self._transaction():
             for stack in stacks:
                 cursor = self._sql.execute(
-                    "INSERT INTO stack (text, factors) VALUES (?, ?)", (stack.text, json.dumps(dict(stack.factors)))
+                    "INSERT INTO stack (text, factors, resolved) VALUES (?, ?, ?)",
+                    (stack.text, json.dumps(dict(stack.factors)), _resolved(stack)),
                 )
                 self._stack_ids[stack.text] = _id(cursor)
             for call, primary, metrics in workloads:
@@ -158,13 +159,10 @@ class Store:
     def add_facts(
         self, facts: Facts, versions: Mapping[str, str], skipped: Mapping[str, Sequence[str]], now: float
     ) -> None:
-        plain = asdict(facts)
-        plain["filesystems"] = sorted(facts.filesystems)
-        plain["schedulers"] = sorted(facts.schedulers)
         with self._transaction():
             cursor = self._sql.execute(
                 "INSERT INTO facts (at, facts, versions) VALUES (?, ?, ?)",
-                (now, json.dumps(plain), json.dumps(dict(versions))),
+                (now, encode_facts(facts), json.dumps(dict(versions))),
             )
             self._sql.executemany(
                 "INSERT INTO skip (facts, stack, reason) VALUES (?, ?, ?)",
@@ -175,16 +173,18 @@ class Store:
                 ],
             )
 
+    def facts(self) -> Facts | None:
+        """The newest look at the machine; None before the first."""
+        row = self._sql.execute("SELECT facts FROM facts ORDER BY id DESC LIMIT 1").fetchone()
+        return decode_facts(row[0]) if row else None
+
     def add_event(self, kind: str, text: str, now: float) -> None:
         with self._transaction():
             self._sql.execute("INSERT INTO event (at, kind, text) VALUES (?, ?, ?)", (now, kind, text))
 
     def quarantined(self) -> str | None:
         """Why the host must not be used before `strata clean`; None when it may be."""
-        row = self._sql.execute(
-            "SELECT kind, text FROM event WHERE kind IN ('quarantine', 'cleaned') ORDER BY id DESC LIMIT 1"
-        ).fetchone()
-        return row[1] if row and row[0] == "quarantine" else None
+        return database.quarantine(self._sql)
 
     # ------------------------------------------------------------ visits
 
@@ -223,8 +223,9 @@ class Store:
         """Durable when this returns: only then may the step start."""
         with self._transaction():
             cursor = self._sql.execute(
-                "INSERT INTO journal (attempt, layer, why, do_argv, undo_argv, at) VALUES (?, ?, ?, ?, ?, ?)",
-                (attempt, layer, why, _argv(do), _argv(undo) if undo else None, now),
+                "INSERT INTO journal (attempt, layer, why, do_argv, undo_argv, undo_timeout_s, at) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (attempt, layer, why, _argv(do), *((_argv(undo), undo.timeout_s) if undo else (None, None)), now),
             )
             return _id(cursor)
 
@@ -243,15 +244,22 @@ class Store:
             )
 
     def to_undo(self, attempt: int | None = None) -> list[Undo]:
-        """Everything that was begun and not undone, newest first; of one attempt, or of the whole run."""
+        """What an attempt may have left, newest first; of one attempt, or of the whole run.
+
+        All of it while any of it is not undone: an older undo that fails may show that a newer one did not hold, and
+        every undo may be repeated.
+        """
         where = "" if attempt is None else "AND attempt = ?"
+        rows = self._sql.execute(
+            f"SELECT id, attempt, why, undo_argv, undo_timeout_s, {database.LAST_STATE} FROM journal "
+            f"WHERE undo_argv IS NOT NULL {where} ORDER BY id DESC",
+            () if attempt is None else (attempt,),
+        ).fetchall()
+        unfinished = {attempt for _, attempt, _, _, _, state in rows if state != "undone"}
         return [
-            Undo(row[0], row[1], row[2], Command(tuple(json.loads(row[3]))))
-            for row in self._sql.execute(
-                "SELECT id, attempt, why, undo_argv FROM journal WHERE undo_argv IS NOT NULL AND id NOT IN "
-                f"(SELECT journal FROM journal_state WHERE state = 'undone') {where} ORDER BY id DESC",
-                () if attempt is None else (attempt,),
-            )
+            Undo(id_, attempt, why, Command(tuple(json.loads(argv)), timeout_s))
+            for id_, attempt, why, argv, timeout_s, _ in rows
+            if attempt in unfinished
         ]
 
     def add_evidence(self, attempt: int, layer: str, seen: Iterable[Completed]) -> None:
@@ -272,21 +280,30 @@ class Store:
         reason: str | None,
         at: float,
         wall_s: float | None,
-        argv: Sequence[str],
+        argv: Sequence[Sequence[str]],
         flags: Sequence[str] = (),
         notes: Sequence[str] = (),
         figures: Mapping[str, float] | None = None,
         extra: Sequence[Metric] = (),
         series: samples.Series | None = None,
-    ) -> int:
-        """The trial with all its figures; its samples are on the disk before the row is."""
+    ) -> str | None:
+        """The trial with all its figures; its samples are on the disk before the row is. `argv`: every command.
+
+        Returns the reason that is stored: it fails also when `extra` does not fit what earlier trials were stored with.
+        """
         workload_id = self._workload_ids[workload]
+        unfit = self._unfit(workload_id, extra)
+        if unfit:
+            outcome, reason = Outcome.FAILED, "; ".join([*filter(None, [reason]), unfit])
+            figures, extra = None, ()
         (trial,) = self._sql.execute("SELECT coalesce(max(id), 0) + 1 FROM trial").fetchone()
         if series:
             try:
                 samples.write(self.directory, trial, series)
             except OSError as error:
-                raise NoRoom(f"cannot write the samples of a trial to {self.directory}: {error}.") from error
+                raise NoRoom(
+                    f"cannot write the samples of a trial to {self.directory} ({error.strerror}); make room there."
+                ) from error
         with self._transaction():
             self._add_metrics(workload_id, extra)
             self._sql.execute(
@@ -309,7 +326,34 @@ class Store:
                 "INSERT INTO figure (trial, metric, value) VALUES (?, ?, ?)",
                 [(trial, name, float(value)) for name, value in (figures or {}).items()],
             )
-        return int(trial)
+        return reason
+
+    def _unfit(self, workload: int, extra: Iterable[Metric]) -> str | None:
+        """Why figures of these names, units and directions cannot stand beside those of earlier trials."""
+        wrong = []
+        for new in extra:
+            if self._sql.execute("SELECT 1 FROM metric WHERE workload IS NULL AND name = ?", (new.name,)).fetchone():
+                wrong.append(f"'{new.name}' is a figure of the machine; give the script's own another name")
+                continue
+            old = self._sql.execute(
+                "SELECT unit, better FROM metric WHERE workload = ? AND name = ? ORDER BY rowid DESC LIMIT 1",
+                (workload, new.name),
+            ).fetchone()
+            if old is None or old == (new.unit, new.better):
+                continue
+            measured = self._sql.execute(
+                "SELECT 1 FROM figure JOIN trial ON trial.id = trial WHERE workload = ? AND metric = ? LIMIT 1",
+                (workload, new.name),
+            ).fetchone()
+            if measured or (old[0] and old[0] != new.unit) or old[1] != new.better:
+                said, was = (f"{unit or 'no unit'}, {better}" for unit, better in ((new.unit, new.better), old))
+                wrong.append(f"'{new.name}' ({said}) was another figure before ({was}); keep to one unit and direction")
+        return "; ".join(wrong) or None
+
+
+def _resolved(stack: Stack) -> str:
+    """Canonical texts leave defaults out, and those may change from one Strata to the next."""
+    return json.dumps([{"layer": node.call.text, "values": dict(node.call.values)} for node in stack.top.walk()])
 
 
 def _argv(command: Command) -> str:

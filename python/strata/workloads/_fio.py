@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 
+from strata.errors import Refused
 from strata.model import Command, Facts
 from strata.units import format_size
 from strata.workloads import _fio_json
 
 OLDEST = (3, 16)  # Ubuntu 20.04's, the oldest whose JSON is tested
+
+_WITHIN = 'cd "$1" && shift && exec "$@"'
+_ENDS_A_NAME = "#;"  # on its command line as in a job file, and nothing escapes them
 
 
 def reasons(facts: Facts) -> list[str]:
@@ -32,6 +36,27 @@ def randseed(seed: int) -> int:
     return seed % (1 << 32)
 
 
+def within(directory: str) -> tuple[str, ...]:
+    """What to put before `fio` to start it in `directory`."""
+    return ("sh", "-c", _WITHIN, "sh", directory)
+
+
+def reach(path: str) -> tuple[tuple[str, ...], str]:
+    """What to put before `fio`, and the value of `filename` by which it then finds `path`, and nothing else.
+
+    fio splits the value at ":", which can be escaped, and cuts it at what cannot; then it starts in the directory.
+    Raises Refused when the last part of `path` itself would be cut.
+    """
+    before: tuple[str, ...] = ()
+    name = path
+    if any(end in path for end in _ENDS_A_NAME):
+        directory, _, last = path.rpartition("/")
+        before, name = within(directory or "/"), f"./{last}"
+    if any(end in name for end in _ENDS_A_NAME) or name != name.rstrip():
+        raise Refused(f"fio cannot open {path!r}: it cuts names at '#' and ';'; give the device by another name.")
+    return before, name.replace(":", "\\:")
+
+
 def layout(path: str, size_bytes: int, scratch: str, seed: int, extra: tuple[str, ...]) -> Command:
     """Writes every block once, so that nothing is sparse or unwritten when the clock starts.
 
@@ -39,10 +64,12 @@ def layout(path: str, size_bytes: int, scratch: str, seed: int, extra: tuple[str
     any large file, and is the way on which btrfs compresses; random data, so that a stack that
     compresses or drops duplicates gains nothing that it would not gain in use.
     """
+    before, filename = reach(path)
     argv = (
+        *before,
         "fio",
         "--name=layout",
-        f"--filename={path}",
+        f"--filename={filename}",
         "--rw=write",
         "--bs=1M",
         f"--size={format_size(size_bytes)}",

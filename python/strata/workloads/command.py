@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from strata.errors import WorkloadFailed
@@ -44,7 +45,7 @@ class UserCommand:
         ),
         params=(
             Param("primary", ParamType.TEXT, "one of the script's own figures that decides in place of its run time"),
-            Param("unit", ParamType.TEXT, "the unit of that figure", default=""),
+            Param("unit", ParamType.TEXT, "the unit of that figure, if the script does not say", default=""),
             Param("better", ParamType.CHOICE, "its direction", default="higher", choices=("higher", "lower")),
             Param("size", ParamType.SIZE, "how much room the script needs in the target", default=0),
             Param("timeout", ParamType.TIME, "stop it after this long", default=3600.0, minimum=1.0),
@@ -101,13 +102,19 @@ class UserCommand:
                     f"the script {spec.path} did not write '{primary.name}', which is to decide; "
                     "let it write that to the file $STRATA_OUTPUT"
                 )
-            said_better = next(metric.better for metric in extra if metric.name == primary.name)
-            if said_better not in ("neither", primary.better):
+            its = next(metric for metric in extra if metric.name == primary.name)
+            if its.better not in ("neither", primary.better):
                 raise WorkloadFailed(
-                    f"the script {spec.path} says that {said_better} is better for '{primary.name}', the campaign "
+                    f"the script {spec.path} says that {its.better} is better for '{primary.name}', the campaign "
                     f"says {primary.better}; make them agree"
                 )
-            extra = tuple(primary if metric.name == primary.name else metric for metric in extra)
+            if its.unit and primary.unit and its.unit != primary.unit:
+                raise WorkloadFailed(
+                    f"the script {spec.path} gives '{primary.name}' in {its.unit}, the campaign says {primary.unit}; "
+                    "make them agree"
+                )
+            decides = replace(primary, unit=primary.unit or its.unit)
+            extra = tuple(decides if metric.name == primary.name else metric for metric in extra)
         return Measured(metrics={_DURATION.name: output.wall_s} | values, extra=extra)
 
 

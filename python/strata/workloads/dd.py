@@ -26,7 +26,7 @@ from strata.workloads._common import declared, last_lines
 _MIB = 1 << 20
 
 # `sync -f` and not `sync`: the plain one writes back the whole machine, so that other people's dirty
-# pages would be in the figure. The run has already synced everything before the clock starts.
+# pages would be in the figure. This file system itself has been synced before the clock starts.
 _SCRIPT = 'LC_ALL=C dd if=/dev/zero of="$1" bs=1M count="$2" && sync -f "$1"'
 
 # dd ends with a line such as "1048576 bytes (1.0 MB, 1.0 MiB) copied, 0.003 s, 350 MB/s"

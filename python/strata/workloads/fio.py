@@ -117,7 +117,7 @@ class FioPreset:
             primary=preset.primary,
             accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
             variants=("study",) if preset.study else (),
-            tools={"fio": "fio"},
+            tools={"fio": "fio", "sh": "dash"},
         )
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
@@ -160,10 +160,12 @@ class FioPreset:
 
     def _timed(self, spec: Call, path: str, scratch: str, seed: int) -> tuple[str, ...]:
         runtime_s = float(spec["runtime"] or 0)
+        before, filename = _fio.reach(path)
         return (
+            *before,
             "fio",
             "--name=strata",
-            f"--filename={path}",
+            f"--filename={filename}",
             f"--rw={self._preset.rw}",
             *self._preset.extra,
             f"--bs={format_size(int(spec['bs'] or 0))}",
@@ -183,14 +185,16 @@ class FioPreset:
 
     def _study(self, spec: Call, path: str) -> tuple[str, ...]:
         """The published command. Its file is laid out before, as fio itself did before its clock started."""
+        before, filename = _fio.reach(path)
         return (
+            *before,
             "fio",
             "--randrepeat=1",
             f"--ioengine={spec['ioengine']}",
             f"--direct={int(bool(spec['direct']))}",
             "--gtod_reduce=1",
             "--name=test",
-            f"--filename={path}",
+            f"--filename={filename}",
             f"--bs={format_size(int(spec['bs'] or 0))}",
             f"--iodepth={spec['iodepth']}",
             f"--size={format_size(self.data_bytes(spec))}",

@@ -21,8 +21,9 @@ from strata.model import (
 from strata.workloads import _fio, _fio_jobfile, _fio_json
 from strata.workloads._common import declared
 
-# Names in the job file without a directory (a verify state, a latency log) are relative to the working directory.
-_IN_SCRATCH = 'cd "$1" && shift && exec "$@"'
+# The target by a name of ours, relative to the scratch directory where fio starts: fio replaces $ncpus and ${HOME} in a
+# job file, and cuts and splits names, so that no path of a user's may stand there.
+_LINK = "target"
 
 
 class FioFile:
@@ -46,7 +47,7 @@ class FioFile:
         metrics=_fio_json.METRICS,
         primary="iops",
         accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
-        tools={"fio": "fio", "sh": "dash"},
+        tools={"fio": "fio", "sh": "dash", "ln": "coreutils"},
     )
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
@@ -74,21 +75,22 @@ class FioFile:
         if runtime_s is not None:
             ours |= {"time_based": "1", "runtime": _fio.seconds(runtime_s)}
         put: dict[str, str] = {}
-        prepare: tuple[Command, ...] = ()
+        link = ("ln", "--symbolic", "--no-dereference", "--force", "--", target.path, f"{scratch}/{_LINK}")
+        prepare = [Command(link, timeout_s=60.0)]
         if target.kind is Kind.BLOCK:
-            ours |= {"filename": target.path, "nrfiles": "1", "allow_file_create": "0"}
+            ours |= {"filename": _LINK, "nrfiles": "1", "allow_file_create": "0"}
             if size:  # written once as far as the job says that it reaches
-                prepare = (_fio.layout(target.path, size, scratch, seed, ("--allow_file_create=0",)),)
+                prepare.append(_fio.layout(target.path, size, scratch, seed, ("--allow_file_create=0",)))
         else:
-            ours["directory"] = target.path
+            ours["directory"] = f"{_LINK}/"  # fio wants a directory there, and takes the bare link for none
             # fio lays its files out as it would itself before its clock starts
             put[f"{scratch}/layout.fio"] = _fio_jobfile.aimed(content, ours | {"create_only": "1"})
             options = ("--eta=never", f"--output={scratch}/layout.txt")
-            prepare = (_run(scratch, "layout.fio", options, _fio.patience_s(size)),)
-        reporting = dict(option.split("=", 1) for option in _fio.reporting(scratch, runtime_s))
+            prepare.append(_run(scratch, "layout.fio", options, _fio.patience_s(size)))
+        reporting = dict(option.split("=", 1) for option in _fio.reporting(".", runtime_s))
         put[f"{scratch}/job.fio"] = _fio_jobfile.aimed(content, ours | {"group_reporting": None} | reporting)
         return TrialPlan(
-            prepare=prepare,
+            prepare=tuple(prepare),
             measure=_run(
                 scratch,
                 "job.fio",
@@ -114,7 +116,8 @@ def _content(spec: Call) -> str:
 
 
 def _run(scratch: str, job_file: str, options: tuple[str, ...], timeout_s: float) -> Command:
-    return Command(("sh", "-c", _IN_SCRATCH, "sh", scratch, "fio", *options, job_file), timeout_s=timeout_s)
+    # names in the job file without a directory (a verify state, a latency log) are relative to the working directory
+    return Command((*_fio.within(scratch), "fio", *options, job_file), timeout_s=timeout_s)
 
 
 WORKLOADS: tuple[Workload, ...] = (FioFile(),)

@@ -147,6 +147,22 @@ def test_a_job_file_of_ones_own(directory: Target, tmp_path: Path) -> None:
     assert sorted(path.name for path in Path(directory.path).iterdir()) == ["lost+found", "reader.0.0", "writer.0.0"]
 
 
+@pytest.mark.parametrize("name", ["10:30:00", "d#14", "a;b", "$ncpus ${HOME}", 'it\'s a "b"\\,c'])
+def test_fio_stays_in_a_target_of_any_name(name: str, tmp_path: Path) -> None:
+    here = tmp_path / "all" / name
+    (here / "target").mkdir(parents=True)
+    target = Target(Kind.DIRECTORY, str(here / "target"), None)
+    preset = call("fio/randread-4k-qd32", size=M, runtime=2.0, direct=False, ioengine="psync")
+    assert run(preset, target, here / "a").series["iops"]
+    study = call("fio/randrw-75-25", variant="study", size=M, direct=False, ioengine="psync")
+    assert run(study, target, here / "b").metrics["runtime_s"] > 0
+    measured = run(call("fio:", content="[own]\nrw=write\nsize=4M\n"), target, here / "c")
+    assert measured.bytes_written == 4 * M
+    assert sorted(path.name for path in (here / "target").iterdir()) == ["own.0.0", "strata.data"]
+    assert [path.name for path in (tmp_path / "all").iterdir()] == [name]
+    assert sorted(path.name for path in here.iterdir()) == ["a", "b", "c", "target"]
+
+
 def test_a_disk_that_fills_up_in_the_middle(tmp_path: Path) -> None:
     job = "[filler]\nrw=write\nbs=64k\nsize=64M\nioengine=libaio\ndirect=1\nfallocate=none\n"
     with loop(tmp_path, "32M") as small, mounted(small, tmp_path) as point:

@@ -417,3 +417,23 @@ def test_the_prior_is_smyths() -> None:
     assert known.df < LARGEST_WEIGHT  # else this data does not test the equation
     assert polygamma(1, known.df / 2) == pytest.approx(excess)
     assert np.log(known.variance) == pytest.approx(np.mean(logs) + digamma(known.df / 2) - np.log(known.df / 2))
+
+
+def test_an_endless_interval_is_no_error() -> None:
+    seen = rank(exact({"a": [1.0, 1e6], "b": [1e6, 1.0], "c": [1e-300, 1e300]}, rule=Rule(rounds=2, confidence=0.999)))
+    assert seen.undecided
+    for row in seen.rows:
+        for each in [row.ratio, *(figure for figures in row.metrics.values() for figure in figures.values())]:
+            assert each is not None and each.low is not None and each.high is not None
+            assert 0 < each.low <= each.point <= each.high
+            assert math.isfinite(1 / each.low) and math.isfinite(1 / each.high)
+
+
+def test_a_display_may_leave_out_what_does_not_decide() -> None:
+    metrics = {"iops": 10.0, "lat": 2.0}
+    seen = view(["a", "b"], [trial(stack, r, metrics) for stack in ("a", "b") for r in range(3)])
+    whole, brief = rank(seen), rank(seen, metrics="primary")
+    assert set(whole.rows[0].metrics[IOPS.text]) == {"iops", "lat"}
+    assert set(brief.rows[0].metrics[IOPS.text]) == {"iops"}
+    assert replace(whole, rows=()) == replace(brief, rows=())
+    assert [replace(row, metrics={}) for row in whole.rows] == [replace(row, metrics={}) for row in brief.rows]

@@ -58,7 +58,7 @@ def called_different(seed: int, rounds: int, directory: Path) -> bool:
     facts = host.facts((), "/")
     plan = planning.make(campaign.stacks, loads, drivers, facts, (), None)
     order = running.Order(campaign, plan, Rule(rounds=rounds), facts, {"strata": "test"}, frozenset())
-    store = running.open_store(directory, order, 0.0)
+    store = running.create(directory, order, 0.0)
     try:
         running.execute(order, store, host, drivers, Interrupts(), lambda progress: None)
     finally:

@@ -107,6 +107,13 @@ def test_an_engine_that_was_stopped_is_a_failed_trial(broken: str | None) -> Non
         machine.parse(broken)
 
 
+def test_what_the_engine_said_is_in_the_reason() -> None:
+    with pytest.raises(WorkloadFailed, match="cannot write samples"):
+        machine.parse("", "strata-engine: cannot write samples: no space left\n")
+    with pytest.raises(WorkloadFailed, match="out-of-memory"):
+        machine.parse("", " \n")
+
+
 def test_every_counter_is_a_series() -> None:
     found = machine.series(machine.parse(text(row(0.0), row(0.1, psi=None))))
     assert found["device.d0.reads"] == [(0.0, 0.0), (0.1, 0.0)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -11,6 +13,7 @@ from strata import layers, workloads
 from strata.errors import BadInput
 from strata.model import Disk, Facts
 from strata.run import plan as planning
+from strata.run.directories import Directory
 
 FACTS = Facts(
     hostname="h",
@@ -30,7 +33,13 @@ FACTS = Facts(
 
 
 def plan(
-    expression: str, *loads: str, facts: Facts = FACTS, disk_bytes: int = 4 << 30, claimed: tuple[Disk, ...] = ()
+    expression: str,
+    *loads: str,
+    facts: Facts = FACTS,
+    disk_bytes: int = 4 << 30,
+    claimed: tuple[Disk, ...] = (),
+    memory: int | None = None,
+    own: Mapping[str, Directory] | None = None,
 ) -> planning.Plan:
     campaign = campaigns.from_expressions(
         [expression],
@@ -42,7 +51,7 @@ def plan(
     roles = {role for stack in campaign.stacks for role in stack.disks()}
     disks = planning.disks_for(campaign.stacks, dict.fromkeys(roles, disk_bytes), claimed)
     found = [(call, workloads.find(call)) for call in campaign.workloads]
-    return planning.make(campaign.stacks, found, layers.drivers(), facts, disks, campaign.memory_bytes)
+    return planning.make(campaign.stacks, found, layers.drivers(), facts, disks, memory, own)
 
 
 def test_a_stack_that_cannot_run_is_skipped_with_every_reason_and_the_rest_goes_on() -> None:
@@ -108,9 +117,76 @@ def test_a_raid_level_wants_its_devices() -> None:
 def test_commands_are_listed_as_typed_in_order() -> None:
     made = plan("disk | ext4", "fio/randrw-75-25")
     lines = planning.commands(made, made.runnable[0], layers.drivers(), "DIR/work")
-    order = [
-        next(i for i, line in enumerate(lines) if part in line) for part in ("truncate", "mkfs.ext4", "mount ", "fio ")
-    ]
+    parts = (
+        *("truncate", "mkfs.ext4", "mount ", "# measure", "scratch/0", "strata-trial", "--name=layout", "sync --file"),
+        *("drop_caches", "strata-engine sample", "# remove"),
+    )
+    order = [next(i for i, line in enumerate(lines) if part in line) for part in parts]
     assert order == sorted(order)
+    assert lines[order[-1] - 1].startswith("rm --recursive") and lines[order[-1] - 1].endswith("strata-trial")
+    engine = lines[order[-2]]
+    assert "--device d0=DIR/work/" in engine and "--rw=randrw" in engine
     assert lines[-1].startswith("rm --recursive")
     assert any(line.startswith("# measure fio/randrw-75-25") for line in lines)
+
+
+def test_a_script_of_the_user_s_is_written_by_a_command_that_can_be_typed() -> None:
+    campaign = campaigns.from_expressions(
+        ["disk | ext4"],
+        ["command:my.sh"],
+        layers=layers.catalogue(),
+        workloads=workloads.catalogue(),
+        read_file=lambda name: "#!/bin/sh\nls 'a b'\n",
+    )
+    found = [(call, workloads.find(call)) for call in campaign.workloads]
+    disks = planning.disks_for(campaign.stacks, {}, ())
+    made = planning.make(campaign.stacks, found, layers.drivers(), FACTS, disks, None)
+    lines = planning.commands(made, made.runnable[0], layers.drivers(), "DIR/work")
+    (written,) = [line for line in lines if line.startswith("sh -c 'printf")]
+    assert shlex.split(written)[-1] == "#!/bin/sh\nls 'a b'\n"
+
+
+def test_what_cannot_be_laid_out_is_a_reason() -> None:
+    made = plan("disk | {ext4, partition(size=8G) | ext4}", disk_bytes=300 << 20)
+    assert [stack.text for stack in made.runnable] == ["disk | ext4"]
+    (reason,) = made.skipped["disk | partition(size=8G) | ext4"]
+    assert "does not fit" in reason and "300M" in reason
+
+
+def test_every_reason_is_given_also_beside_what_cannot_be_laid_out() -> None:
+    made = plan("disk | partition(size=8G) | f2fs", disk_bytes=300 << 20)
+    reasons = made.skipped["disk | partition(size=8G) | f2fs"]
+    assert any("does not fit" in reason for reason in reasons) and any("f2fs" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("expression", "data"),
+    [("2*disk | btrfs(raid1)", "700M"), ("disk | partition(size=200M) | ext4", "300M"), ("2*disk | btrfs", "1000M")],
+)
+def test_the_room_is_what_the_stack_gives_and_not_its_disks(expression: str, data: str) -> None:
+    made = plan(expression, f"dd/seqwrite-sync(size={data})", disk_bytes=500 << 20)
+    ((reason,),) = made.skipped.values()
+    assert "room" in reason and "size=" in reason
+    assert plan(expression, "dd/seqwrite-sync(size=100M)", disk_bytes=500 << 20).runnable
+
+
+def test_the_user_s_own_directory_is_skipped_where_it_cannot_carry_the_data() -> None:
+    expression, load = "{existing(/srv), disk | ext4}", "dd/seqwrite-sync(size=1G)"
+    small = plan(expression, load, own={"/srv": Directory((), 64 << 20, "tmpfs")})
+    assert [stack.text for stack in small.runnable] == ["disk | ext4"]
+    assert "/srv has room for 64" in small.skipped["existing(/srv)"][0]
+    gone = plan(expression, load, own={"/srv": Directory(("there is no such directory",))})
+    assert gone.skipped == {"existing(/srv)": ("there is no such directory",)}
+    assert len(plan(expression, load, own={"/srv": Directory((), 2 << 30, "ext4")}).runnable) == 2
+
+
+def test_the_disk_below_the_user_s_own_directory_has_figures_and_is_in_the_commands() -> None:
+    made = plan("existing(/srv)", own={"/srv": Directory((), 2 << 30, "ext4", ("/dev/vda",))})
+    assert "disk.write_bytes" in {metric.name for metric in made.machine_metrics}
+    lines = planning.commands(made, made.runnable[0], layers.drivers(), "DIR/work")
+    assert any("--device d0=/dev/vda" in line for line in lines)
+
+
+def test_a_stated_budget_does_not_make_the_machine_s_memory_smaller() -> None:
+    made = plan("disk | ext4", memory=1 << 20)
+    assert (made.memory_bytes, made.memory_budget_bytes) == (FACTS.memory_bytes, 1 << 20)

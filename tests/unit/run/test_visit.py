@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from strata.errors import CommandFailed, Interrupted, UndoFailed, WorkloadFailed
+from strata.errors import BadInput, CommandFailed, CommandTimedOut, Interrupted, UndoFailed, WorkloadFailed
 from strata.hosts.fake import FakeHost
 from strata.model import (
     Call,
@@ -34,6 +38,7 @@ from strata.model import (
     WorkloadInfo,
 )
 from strata.run import journal, visit
+from strata.run.directories import Directory
 from strata.run.progress import Progress, TrialEnded
 from strata.run.signals import Interrupts
 from strata.store import reader
@@ -96,17 +101,23 @@ class ToyWorkload:
 
 
 class Host(FakeHost):
-    """Fails the commands in `broken`."""
+    """Fails the commands in `broken`, and pretends that `strays` were found each time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.broken: set[str] = set()
+        self.failure = CommandFailed
+        self.strays: list[str] = []
 
     def run(self, command: Command, *, check: bool = True) -> Completed:
         done = super().run(command, check=check)
         if command.argv[0] in self.broken:
-            raise CommandFailed(command.argv, 1, "", "it broke")
+            raise self.failure(command.argv, 1, "", "it broke")
         return done
+
+    def end_strays(self, marker: str) -> list[str]:
+        self.commands.append(Command(("end-strays", marker)))
+        return self.strays
 
     def words(self) -> list[str]:
         """The toy words, in order; the engine's argument where it is what measures."""
@@ -199,8 +210,9 @@ def test_memory_that_could_not_be_cleared_is_noted(scene: Scene, monkeypatch: py
 
     monkeypatch.setattr(FakeHost, "run", as_a_user)
     assert scene.go() is None
-    notes = [trial.notes for trial in reader.view(scene.store.directory).trials]
-    assert len(notes) == 2 and all("only root may" in note for (note,) in notes)
+    trials = reader.view(scene.store.directory).trials
+    assert len(trials) == 2 and all("only root may" in " ".join(trial.notes) for trial in trials)
+    assert all("cached" in trial.flags for trial in trials)
 
 
 @pytest.mark.parametrize("broken", BUILD)
@@ -289,7 +301,9 @@ def test_what_cannot_be_removed_keeps_what_carries_it_and_says_both_errors(
         scene.go()
     assert "not as asked" in str(caught.value) and "it broke" in str(caught.value)
     assert "undo-low-2" not in scene.host.words()
+    # also what was undone of it: that the next one fails may show that it did not hold
     assert [undo.why for undo in scene.store.to_undo()] == [
+        "top 2",
         "top 1",
         "low 2",
         "low 1",
@@ -297,5 +311,141 @@ def test_what_cannot_be_removed_keeps_what_carries_it_and_says_both_errors(
     ]
     assert len(scene.store.open_visits()) == 1, "it may be tried again"
     scene.host.broken = set()
-    assert journal.undo(scene.store, scene.host) == 4
-    assert scene.host.words()[-3:] == ["undo-top-1", "undo-low-2", "undo-low-1"]
+    assert journal.undo(scene.store, scene.host) == 5
+    assert scene.host.words()[-4:] == REMOVE
+
+
+def test_an_undo_that_fails_is_tried_again_but_not_one_that_hung(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strata.run.journal._UNDO_PAUSE_S", 0.0)
+    scene.host.broken = {"undo-top-2"}
+    with pytest.raises(UndoFailed):
+        scene.go()
+    assert scene.host.words().count("undo-top-2") == 4
+    scene.host.commands.clear()
+    scene.host.failure = CommandTimedOut
+    with pytest.raises(UndoFailed):
+        journal.undo(scene.store, scene.host)
+    assert scene.host.words() == ["undo-top-2"]
+
+
+def test_what_commands_left_running_is_ended_before_the_proof_and_before_the_removal(scene: Scene) -> None:
+    scene.host.strays = ["daemon (process 7)"]
+    assert scene.go() is None
+    argvs = [command.argv[0] for command in scene.host.commands]
+    ends = [i for i, word in enumerate(argvs) if word == "end-strays"]
+    assert len(ends) == 3, "after each of two trials, and at the end"
+    assert argvs[ends[0] + 1] == argvs[ends[1] + 1] == "inspect-low"
+    assert argvs[ends[2] + 1] == "undo-top-2"
+    notes = [" ".join(trial.notes) for trial in reader.view(scene.store.directory).trials]
+    assert len(notes) == 2 and all("daemon (process 7)" in note for note in notes)
+
+
+def test_a_process_that_will_not_end_is_what_could_not_be_removed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stuck(marker: str) -> list[str]:
+        raise UndoFailed(["dd (process 7) was killed and still lives"])
+
+    monkeypatch.setattr(scene.host, "end_strays", stuck)
+    scene.host.broken = {"make-top-2"}
+    with pytest.raises(UndoFailed) as caught:
+        scene.go()
+    assert "process 7" in str(caught.value) and "make-top-2" in str(caught.value), "both errors"
+    assert not [word for word in scene.host.words() if word.startswith("undo")]
+    assert len(scene.store.to_undo()) == 5
+
+
+def test_the_commands_kept_of_a_visit_are_those_that_ran_in_their_order(scene: Scene) -> None:
+    def rising(spec: Call) -> Measured:
+        return Measured({"speed": 5.0}, series={"speed": [(t, 100.0 + 10 * t) for t in range(40)]})
+
+    scene.loads[1] = ToyWorkload("b", rising)  # measured twice
+    scene.go()
+    typed = [shlex.join(command.argv) for command in scene.host.commands]
+    ran = [line for line in typed if not line.startswith(("inspect-", "end-strays")) and "findmnt" not in line]
+    (kept,) = reader.view(scene.store.directory).commands.values()
+    assert list(kept) == ran
+    for word in ("scratch/0", "scratch/1", "strata-trial", "sync", "drop_caches", "sample", "rm --recursive"):
+        assert any(word in line for line in kept), word
+
+
+def test_of_a_failed_trial_what_it_said_is_kept(scene: Scene) -> None:
+    def broken(spec: Call) -> Measured:
+        raise WorkloadFailed("no figure")
+
+    scene.loads[0] = ToyWorkload("a", broken)
+    scene.go()
+    rows = evidence(scene, "a")
+    assert [row[0][-3] for row in rows] == ["measure-a"]
+    assert evidence(scene, "b") == [], "a trial that went well has its figures"
+
+
+def test_a_failed_trial_under_which_the_stack_changed_has_both_reasons_and_no_figure(scene: Scene) -> None:
+    def broken(spec: Call) -> Measured:
+        raise WorkloadFailed("no figure")
+
+    scene.loads[0] = ToyWorkload("a", broken)
+    answers = iter([[], ["somebody mounted over it"]])
+    scene.layers["top"] = ToyLayer("top", lambda: next(answers))
+    failure = scene.go() or ""
+    assert "no figure" in failure and "mounted over it" in failure
+    assert scene.outcomes()["a"][0] is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("own", "sampled", "flags", "noted"),
+    [
+        (Directory((), 1, "ext4", ("/dev/vda", "/dev/vdb")), ["d0=/dev/vda", "d1=/dev/vdb"], (), False),
+        (Directory((), 1, "tmpfs", ()), [], ("memory",), True),
+        (Directory((), 1, "overlay", ()), [], (), True),
+    ],
+)
+def test_what_the_user_s_own_directory_lies_on_is_sampled_or_said_not_to_be_known(
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+    own: Directory,
+    sampled: list[str],
+    flags: tuple[str, ...],
+    noted: bool,
+) -> None:
+    monkeypatch.setattr("strata.run.directories.look", lambda host, path: own)
+    scene.go()
+    engine = next(command.argv for command in scene.host.commands if "measure-a" in command.argv)
+    assert [word for before, word in pairwise(engine) if before == "--device"] == sampled
+    trial = reader.view(scene.store.directory).trials[0]
+    assert trial.flags == flags
+    assert any("no block device" in note for note in trial.notes) == noted
+
+
+def evidence(scene: Scene, layer: str) -> list[tuple[list[str], int, str, str]]:
+    sql = sqlite3.connect(scene.store.directory / "strata.db")
+    try:
+        found = sql.execute("SELECT argv, exit_code, stdout, stderr FROM evidence WHERE layer = ?", (layer,)).fetchall()
+    finally:
+        sql.close()
+    return [(json.loads(row[0]), *row[1:]) for row in found]
+
+
+def test_a_layer_that_does_not_fit_is_a_failed_visit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(spec: Call, below: Sequence[Provides], place: Place) -> Provides:
+        raise BadInput("a partition of 8G does not fit on 300M")
+
+    monkeypatch.setattr(scene.layers["low"], "provides", no_room)
+    assert "does not fit" in (scene.go() or "")
+    assert reader.view(scene.store.directory).visits_done == 1
+
+
+def test_a_figure_in_another_unit_than_before_is_a_failed_trial_and_shown_as_one(scene: Scene) -> None:
+    def told(unit: str) -> Callable[[Call], Measured]:
+        return lambda _: Measured({"speed": 5.0, "took": 1.2}, extra=(Metric("took", unit, "lower"),))
+
+    scene.loads = [ToyWorkload("a", told("s"))]
+    assert scene.go() is None
+    scene.store.add_visits([(4, "low | top")], 0.0)
+    scene.loads = [ToyWorkload("a", told("ms"))]
+    assert scene.go() is None
+    trials = reader.view(scene.store.directory).trials
+    assert [trial.outcome for trial in trials] == [Outcome.OK, Outcome.FAILED]
+    shown = [each for each in scene.told if isinstance(each, TrialEnded)]
+    assert [each.primary for each in shown] == [("speed", 5.0, SPEED.unit), None]
+    assert shown[1].reason == trials[1].reason is not None

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
+import re
+import resource
+import shutil
 import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from strata.errors import StoreError
+from strata.analysis.checks import warnings
+from strata.analysis.rank import rank
+from strata.errors import NoRoom, StoreError
 from strata.model import (
     Call,
     Command,
@@ -74,7 +85,7 @@ def visit(store: Store, number: int, failure: str | None = None) -> int:
             reason=None,
             at=3.0,
             wall_s=1.5,
-            argv=("measure",),
+            argv=(("prepare", "a b"), ("measure",)),
             flags=("cached",),
             notes=("note",),
             figures={"speed": 2.0, "own": 3.0},
@@ -106,7 +117,7 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     assert view.workloads[0].metrics["own"] == Metric("own", "1", "lower")
     assert [(f.visit, f.stack, f.reason) for f in view.failed] == [(2, "a", "broke")]
     assert [(s.create_s, s.remove_s) for s in view.steps] == [(0.5, 0.25)] * 2
-    assert view.commands["a"] == ("do 'x y'", "measure", "undo")
+    assert view.commands["a"] == ("do 'x y'", "prepare 'a b'", "measure", "undo")
     assert view.machine_metrics == {"psi": Metric("psi", "%", "lower")}
 
 
@@ -135,8 +146,24 @@ def test_what_may_be_there_is_told_newest_first_until_undone(tmp_path: Path) -> 
     store.settle(entries[1], "undo_failed", None, 2.0)
     assert [undo.why for undo in store.to_undo(attempt)] == ["two", "one"]
     store.settle(entries[1], "undone", 0.1, 2.0)
-    assert [undo.undo.argv for undo in store.to_undo()] == [("undo", "one")]
+    assert [undo.undo.argv for undo in store.to_undo()] == [("undo", "two"), ("undo", "one")], "it may not have held"
     assert reader.status(tmp_path / "run").left_behind == 1
+    other = store.begin(1, 2.0)
+    store.settle(
+        store.journal(other, "l", "other", Command(("do",)), Command(("undo", "other")), 2.0), "undone", 0.1, 2.0
+    )
+    assert {undo.attempt for undo in store.to_undo()} == {attempt}, "another attempt is another matter"
+    store.settle(entries[0], "undone", 0.1, 2.0)
+    assert store.to_undo() == []
+    store.settle(entries[1], "undo_failed", None, 2.0)
+    assert [undo.why for undo in store.to_undo()] == ["two", "one"], "what was tried last is what holds"
+
+
+def test_an_undo_keeps_its_own_timeout(tmp_path: Path) -> None:
+    store = make(tmp_path / "run")
+    store.add_visits([(0, "a")], 1.0)
+    store.journal(store.begin(1, 2.0), "l", "why", Command(("do",)), Command(("undo",), timeout_s=7.5), 2.0)
+    assert [entry.undo for entry in store.to_undo()] == [Command(("undo",), timeout_s=7.5)]
 
 
 @pytest.mark.parametrize("table", schema.TABLES)
@@ -192,3 +219,186 @@ def test_a_database_killed_while_it_was_made_is_made_anew(tmp_path: Path) -> Non
     (tmp_path / "run" / "strata.db.new").write_text("half")
     assert not database.exists(tmp_path / "run")
     assert make(tmp_path / "run").identity().seed == 5
+
+
+def add(
+    store: Store, attempt: int, *, extra: tuple[Metric, ...] = (), figures: dict[str, float] | None = None
+) -> str | None:
+    return store.add_trial(
+        attempt,
+        "w",
+        outcome=Outcome.OK,
+        reason=None,
+        at=3.0,
+        wall_s=1.5,
+        argv=(),
+        figures=figures or {"speed": 2.0, **{metric.name: 1.0 for metric in extra}},
+        extra=extra,
+        series={"speed": [(1.0, 2.0)]},
+    )
+
+
+def begun(directory: Path) -> tuple[Store, int]:
+    store = make(directory)
+    store.add_visits([(0, "a")], 1.0)
+    return store, store.begin(1, 2.0)
+
+
+SECONDS = Metric("took", "s", "lower")
+
+
+@pytest.mark.parametrize(
+    ("later", "words"),
+    [
+        (Metric("took", "ms", "lower"), r"'took' \(ms, lower\) was another figure before \(s, lower\)"),
+        (Metric("took", "s", "higher"), "keep to one unit and direction"),
+        (Metric("took", "", "lower"), "no unit, lower"),
+        (Metric("psi", "%", "lower"), "'psi' is a figure of the machine"),
+    ],
+)
+def test_a_figure_that_is_another_than_before_fails_its_trial(tmp_path: Path, later: Metric, words: str) -> None:
+    store, attempt = begun(tmp_path / "run")
+    assert add(store, attempt, extra=(SECONDS,)) is None
+    reason = add(store, attempt, extra=(later, Metric("new", "1", "higher")))
+    assert add(store, attempt, extra=(SECONDS,)) is None
+    store.end(attempt, None, 4.0)
+    view = reader.view(tmp_path / "run")
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK, Outcome.FAILED, Outcome.OK]
+    assert (view.trials[1].reason, view.trials[1].metrics) == (reason, {})
+    assert reason is not None and re.search(words, reason)
+    assert view.workloads[0].metrics["took"] == SECONDS
+    assert "new" not in view.workloads[0].metrics
+
+
+def test_a_unit_may_be_told_by_the_first_trial(tmp_path: Path) -> None:
+    store, attempt = begun(tmp_path / "run")
+    with store._transaction():
+        store._add_metrics(1, [Metric("took", "", "lower")])
+    assert add(store, attempt, extra=(Metric("took", "s", "higher"),)) is not None, "but not the direction"
+    assert add(store, attempt, extra=(SECONDS,)) is None
+    assert add(store, attempt, extra=(Metric("took", "ms", "lower"),)) is not None
+    assert reader.view(tmp_path / "run").workloads[0].metrics["took"] == SECONDS
+
+
+def test_a_figure_measured_without_a_unit_keeps_none(tmp_path: Path) -> None:
+    store, attempt = begun(tmp_path / "run")
+    assert add(store, attempt, extra=(Metric("took", "", "lower"),)) is None
+    assert add(store, attempt, extra=(SECONDS,)) is not None
+
+
+def test_no_room_for_samples_is_no_room(tmp_path: Path) -> None:
+    store, attempt = begun(tmp_path / "run")
+    chance = random.Random(1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    try:
+        with pytest.raises(NoRoom, match="make room there"):
+            store.add_trial(
+                attempt,
+                "w",
+                outcome=Outcome.OK,
+                reason=None,
+                at=3.0,
+                wall_s=1.5,
+                argv=(),
+                series={"speed": [(chance.random(), chance.random()) for _ in range(200_000)]},
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list((tmp_path / "run" / "samples").iterdir()) == []
+    assert add(store, attempt) is None
+
+
+def test_a_later_look_at_the_machine_hides_nothing_that_was_measured(tmp_path: Path) -> None:
+    store = make(tmp_path / "run", ("a", "b", "c"))
+    store.add_facts(FACTS, {}, {}, 1.0)
+    store.add_visits([(0, "a"), (0, "b"), (0, "c"), (1, "b")], 1.0)
+    visit(store, 1)
+    visit(store, 2)
+    assert reader.view(tmp_path / "run").visits_planned == 6
+    store.add_facts(FACTS, {}, {"b": ["no module"], "c": ["no tool"]}, 2.0)
+    view = reader.view(tmp_path / "run")
+    assert [skip.stack for skip in view.skipped] == ["c"]
+    assert [(halted.stack, halted.reasons) for halted in view.halted] == [("b", ("no module",))]
+    assert view.visits_planned == reader.status(tmp_path / "run").visits_planned == 3, "two rounds of a, one of b"
+    assert [row.stack for row in rank(view).rows] == ["a", "b"]
+    (caution,) = [caution for caution in warnings(view) if caution.kind == "halted"]
+    assert caution.stack == "b" and "no module" in caution.text
+
+
+def test_resolved_values_are_stored_beside_the_stack(tmp_path: Path) -> None:
+    store = make(tmp_path / "run", ())
+    store.add_plan([], [], (), ())
+    xfs = Call("xfs", "xfs(noatime)", {"noatime": True, "agcount": None, "logbsize": 262144})
+    store.add_plan([Stack("disk | xfs(noatime)", Node(xfs, (DISK,)))], [], (), ())
+    with sqlite3.connect(tmp_path / "run" / "strata.db") as sql:
+        ((text,),) = sql.execute("SELECT resolved FROM stack")
+    assert json.loads(text) == [
+        {"layer": "disk", "values": {"role": "disk"}},
+        {"layer": "xfs(noatime)", "values": {"noatime": True, "agcount": None, "logbsize": 262144}},
+    ]
+
+
+@contextmanager
+def nobody_may_write(directory: Path) -> Iterator[None]:
+    """Also when this is root, who may do everything."""
+    directory.chmod(0o555)
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if os.getuid() == 0:
+            os.seteuid(0)
+        directory.chmod(0o755)
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A directory that another user can reach."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_a_closed_run_is_one_file_that_can_be_copied(tmp_path: Path) -> None:
+    store = make(tmp_path / "run")
+    assert (tmp_path / "run" / "strata.db-wal").exists()
+    store.close()
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["samples", "strata.db"]
+    Store.resume(tmp_path / "run").close()
+    reader.view(tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["samples", "strata.db"]
+
+
+def test_a_run_is_read_where_nobody_may_write(public: Path) -> None:
+    store, attempt = begun(public / "run")
+    store.end(attempt, None, 3.0)
+    store.close()
+    with nobody_may_write(public / "run"):
+        assert reader.view(public / "run").visits_done == 1
+    # as one is that was killed, and then read by somebody who could write
+    with closing(sqlite3.connect(public / "run" / "strata.db")) as sql:
+        sql.execute("PRAGMA journal_mode = WAL")
+    assert not (public / "run" / "strata.db-wal").exists()
+    with nobody_may_write(public / "run"):
+        assert reader.view(public / "run").visits_done == 1
+        assert reader.status(public / "run").visits_done == 1
+
+
+def test_half_of_a_killed_run_is_not_taken_for_all_of_it(public: Path) -> None:
+    store, attempt = begun(public / "run")
+    store.end(attempt, None, 3.0)
+    shutil.copytree(public / "run", public / "copy", ignore=shutil.ignore_patterns("*-shm"))
+    with nobody_may_write(public / "copy"), pytest.raises(StoreError, match="cannot be read"):
+        reader.view(public / "copy")
+    assert reader.view(public / "copy").visits_done == 1
+    store.close()
+
+
+def test_a_run_that_is_being_read_is_closed_all_the_same(tmp_path: Path) -> None:
+    store = make(tmp_path / "run")
+    with closing(database.open_reader(tmp_path / "run")) as sql:
+        assert sql.execute("SELECT count(*) FROM run").fetchone() == (1,)
+        store.close()
+    assert Store.resume(tmp_path / "run").identity().seed == 5

@@ -42,6 +42,13 @@ def test_one_of_them_decides() -> None:
         read(None, **given_)
     with pytest.raises(WorkloadFailed, match="make them agree"):
         read('{"rate": {"value": 7, "better": "lower"}}', **given_)
+    with pytest.raises(WorkloadFailed, match="in 1/min, the campaign says 1/s"):
+        read('{"rate": {"value": 7, "unit": "1/min"}}', **given_)
+
+
+def test_the_script_may_say_the_unit_of_what_decides() -> None:
+    measured = read('{"rate": {"value": 7, "unit": "1/min"}}', primary="rate")
+    assert [(m.name, m.unit, m.better) for m in measured.extra] == [("rate", "1/min", "higher")]
 
 
 def test_a_name_that_cannot_be_used_is_a_reason() -> None:

@@ -114,12 +114,12 @@ def test_every_job_is_aimed_at_the_target_and_reports_as_we_read() -> None:
         assert [section.name for section in sections] == ["global", "reader", "writer", "own"]
         for section in sections[1:]:
             options = {option.key: option.value for option in section.options}
-            assert options["directory"] == "/target"
+            assert options["directory"] == "target/"
             assert options["randseed"] == "7"
             assert ("create_only" in options) is (file == "layout.fio")
             assert ("group_reporting" in options) is (file == "job.fio")
     assert "write_iops_log=mine" not in plan.put["/scratch/job.fio"]
-    assert plan.put["/scratch/job.fio"].count("write_iops_log=/scratch/series") == 3
+    assert plan.put["/scratch/job.fio"].count("write_iops_log=./series") == 3
     assert "rw=randwrite" in plan.put["/scratch/job.fio"]
 
 
@@ -127,9 +127,9 @@ def test_a_device_takes_the_place_of_every_file_name() -> None:
     spec = call("fio:", content=GOOD)
     plan = find(spec).plan(spec, DEVICE, "/scratch", 7)
     jobs = list(_fio_jobfile.jobs(plan.put["/scratch/job.fio"]))
-    assert {job["filename"] for job in jobs} == {DEVICE.path}
+    assert {job["filename"] for job in jobs} == {"target"}
     assert all("directory" not in job and job["allow_file_create"] == "0" for job in jobs)
-    assert f"--filename={DEVICE.path}" in plan.prepare[0].argv
+    assert f"--filename={DEVICE.path}" in plan.prepare[1].argv
 
 
 def test_runtime_replaces_the_files_own() -> None:

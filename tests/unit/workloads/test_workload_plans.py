@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.errors import BadInput, WorkloadFailed
+from strata.errors import BadInput, Refused, WorkloadFailed
 from strata.model import Call, Kind, Param, ParamType, Target, TrialOutput, TrialPlan, Workload
 from strata.workloads import catalogue, find, workloads
 
@@ -141,6 +141,34 @@ def test_a_longer_second_run_keeps_the_data_and_does_not_append_to_the_first_log
     assert "--filename=/target/strata.data" in two.measure.argv
     assert set(one.collect.values()) & set(two.collect.values()) == {"/scratch/fio.json"}
     assert (one.expect_s, two.expect_s) == (30.0, 60.0)
+
+
+def commands_of(name: str, target: Target, scratch: str, variant: str | None = None) -> list[str]:
+    plan = find(example(name)).plan(example(name, variant), target, scratch, 7)
+    return [part for command in (*plan.prepare, plan.measure) for part in command.argv]
+
+
+@pytest.mark.parametrize("variant", [None, "study"])
+def test_a_path_that_fio_would_split_or_cut_is_written_so_that_it_does_not(variant: str | None) -> None:
+    name = "fio/randrw-75-25"
+    split = commands_of(name, Target(Kind.DIRECTORY, "/a/10:30", None), "/s", variant)
+    assert split.count("--filename=/a/10\\:30/strata.data") == 2
+    device = commands_of(name, Target(Kind.BLOCK, "/dev/disk/by-path/pci-0:1", None), "/s", variant)
+    assert device.count("--filename=/dev/disk/by-path/pci-0\\:1") == 2
+    for cut in ("/a/d#1", "/a/d;1", "/a:b/d#1"):
+        parts = commands_of(name, Target(Kind.DIRECTORY, cut, None), "/s", variant)
+        assert parts.count("--filename=./strata.data") == parts.count(cut) == parts.count("sh") / 2 == 2
+    for name_of_its_own in ("/dev/a#1", "/dev/a;1", "/dev/a "):
+        with pytest.raises(Refused, match="by another name"):
+            commands_of(name, Target(Kind.BLOCK, name_of_its_own, None), "/s", variant)
+
+
+@pytest.mark.parametrize("kind", [Kind.BLOCK, Kind.DIRECTORY])
+def test_no_path_of_a_user_stands_in_a_job_file(kind: Kind) -> None:
+    spec = example("fio:")
+    plan = find(spec).plan(spec, Target(kind, "/a:b/$ncpus#1/target-of-mine", None), "/a:b/$ncpus#1/scratch", 7)
+    assert not [line for text in plan.put.values() for line in text.splitlines() if "ncpus" in line]
+    assert plan.prepare[0].argv[-2:] == ("/a:b/$ncpus#1/target-of-mine", "/a:b/$ncpus#1/scratch/target")
 
 
 def test_every_param_of_a_preset_reaches_fio() -> None:

@@ -1,0 +1,69 @@
+"""A directory of the user's, which `existing(PATH)` measures: whether trials can run there, and on what it lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from strata.errors import VisitFailed
+from strata.hosts.base import Host
+from strata.model import Command, Stack
+
+# What lies here is memory, whatever a workload does to get past the page cache.
+MEMORY = frozenset({"tmpfs", "ramfs"})
+
+# Btrfs has a made-up device number and any number of devices. Names are the kernel's own: a mount's source may be a
+# name that is not there (/dev/root).
+_LOOK = r"""
+[ -d "$1" ] || { echo missing=yes; exit; }
+[ -w "$1" ] && [ -x "$1" ] || echo closed=yes
+echo "free=$(df --output=avail --block-size=1 -- "$1" | tail -n 1)"
+type=$(findmnt --noheadings --output FSTYPE --target "$1" | tail -n 1)
+echo "filesystem=$type"
+if [ "$type" = btrfs ]; then
+  set -- "/sys/fs/btrfs/$(findmnt --noheadings --output UUID --target "$1" | tail -n 1)/devices"/*
+else
+  set -- "/sys/dev/block/$(findmnt --noheadings --output MAJ:MIN --target "$1" | tail -n 1 | tr -d ' ')"
+fi
+for device; do sed -n 's|^DEVNAME=|device=/dev/|p' "$device/uevent" 2>/dev/null; done
+exit 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """What a machine says of a directory now."""
+
+    reasons: tuple[str, ...] = ()  # why no trial can run in it
+    free_bytes: int | None = None
+    filesystem: str | None = None
+    devices: tuple[str, ...] = ()  # block devices that it lies on; none: memory, a network or one that hides its disks
+
+
+def of(stack: Stack) -> str | None:
+    """The directory of the user's that a stack stands on."""
+    return next((str(node.call["path"]) for node in stack.top.walk() if node.call.name == "existing"), None)
+
+
+def look(host: Host, path: str) -> Directory:
+    """Touches nothing."""
+    try:
+        said = host.run(Command(("sh", "-c", _LOOK, "sh", path), timeout_s=30.0)).stdout
+    except VisitFailed as error:
+        return Directory((f"existing({path}) cannot be looked at: {error}; mend that first.",))
+    return read(path, said)
+
+
+def read(path: str, said: str) -> Directory:
+    """Pure: from what the script printed."""
+    lines = [line.partition("=")[::2] for line in said.splitlines()]
+    fields = dict(lines)
+    if "missing" in fields:
+        return Directory((f"existing({path}): there is no such directory; make it, or name the one in use.",))
+    closed = f"existing({path}): this user cannot write there; run Strata as one who can, or name another directory."
+    free = fields.get("free", "").strip()
+    return Directory(
+        reasons=(closed,) if "closed" in fields else (),
+        free_bytes=int(free) if free.isdecimal() else None,
+        filesystem=fields.get("filesystem") or None,
+        devices=tuple(value for name, value in lines if name == "device"),
+    )

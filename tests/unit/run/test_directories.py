@@ -1,0 +1,41 @@
+"""What a machine says of a directory of the user's."""
+
+from __future__ import annotations
+
+from strata import campaign as campaigns
+from strata import layers
+from strata.errors import CommandTimedOut
+from strata.hosts.fake import FakeHost
+from strata.model import Command, Completed
+from strata.run import directories
+from strata.run.directories import Directory
+
+
+def test_what_it_lies_on_and_its_room() -> None:
+    said = "free=  1048576\nfilesystem=btrfs\ndevice=/dev/sda\ndevice=/dev/sdb\n"
+    assert directories.read("/srv", said) == Directory((), 1048576, "btrfs", ("/dev/sda", "/dev/sdb"))
+
+
+def test_what_the_machine_does_not_say_is_not_known() -> None:
+    assert directories.read("/srv", "free=-\nfilesystem=\n") == Directory()
+    assert directories.read("/srv", "") == Directory()
+
+
+def test_a_directory_that_is_missing_or_closed_has_a_reason() -> None:
+    assert "/srv" in directories.read("/srv", "missing=yes\n").reasons[0]
+    closed = directories.read("/srv", "closed=yes\nfree=5\nfilesystem=ext4\n")
+    assert "cannot write" in closed.reasons[0] and closed.free_bytes == 5
+
+
+def test_a_machine_that_hangs_on_it_is_a_reason_and_not_a_crash() -> None:
+    class Hanging(FakeHost):
+        def run(self, command: Command, *, check: bool = True) -> Completed:
+            raise CommandTimedOut(command.argv, None, "", "", "did not end within 30 s and was stopped")
+
+    assert "did not end" in directories.look(Hanging(), "/net/share").reasons[0]
+
+
+def test_the_directory_that_a_stack_stands_on() -> None:
+    own, built = campaigns.parse_stacks("{existing(/srv) | dir(a), disk | ext4}", layers.catalogue())
+    assert directories.of(own) == "/srv"
+    assert directories.of(built) is None

@@ -1,0 +1,202 @@
+"""What a trial does around its workload, and what it says of the figure, on a host that only pretends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from strata.errors import CommandFailed, CommandTimedOut, VisitFailed, WorkloadFailed
+from strata.hosts.fake import FakeHost
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    Measured,
+    Metric,
+    Outcome,
+    Param,
+    ParamType,
+    Provides,
+    Target,
+    TrialOutput,
+    TrialPlan,
+    WorkloadInfo,
+)
+from strata.run import trial, trial_steps
+
+SPEED = Metric("speed", "MiB/s", "higher")
+RISING = tuple((t, 100.0 + 10 * t) for t in range(40))
+SETTLING = tuple(enumerate([500.0] * 5 + [100.0 + (t % 2) for t in range(45)]))
+
+
+class Load:
+    """Buffered or not, with or without a run time, and a series of its own."""
+
+    info = WorkloadInfo(
+        "load",
+        "toy",
+        (Param("runtime", ParamType.TIME, ""),),
+        (SPEED,),
+        "speed",
+        frozenset(Kind),
+    )
+
+    def __init__(
+        self,
+        series: tuple[tuple[float, float], ...] = (),
+        *,
+        buffered: bool = False,
+        data_bytes: int = 1 << 40,
+        fails: VisitFailed | None = None,
+    ) -> None:
+        self.series, self.buffered, self.bytes, self.fails = series, buffered, data_bytes, fails
+
+    def primary_of(self, spec: Call) -> Metric:
+        return SPEED
+
+    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
+        return []
+
+    def checks(self, spec: Call) -> list[Command]:
+        return []
+
+    def data_bytes(self, spec: Call) -> int:
+        return self.bytes
+
+    def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        return TrialPlan(
+            (Command(("prepare",)),),
+            Command(("measure", str(spec["runtime"]))),
+            {"result": f"{scratch}/result"},
+            put={f"{scratch}/job": "rw=randread\n"},
+            buffered=self.buffered,
+        )
+
+    def read(self, spec: Call, output: TrialOutput) -> Measured:
+        if self.fails:
+            raise self.fails
+        return Measured({"speed": 140.0}, series={"speed": self.series} if self.series else {})
+
+
+@dataclass
+class Machine(FakeHost):
+    answers: Mapping[str, Completed | VisitFailed] = field(default_factory=dict)  # by a word of the command
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def run(self, command: Command, *, check: bool = True) -> Completed:
+        done = super().run(command, check=check)
+        for word, answer in self.answers.items():
+            if any(word in part for part in command.argv):
+                if isinstance(answer, VisitFailed):
+                    raise answer
+                return replace(answer, argv=command.argv)
+        return done
+
+    def count(self, word: str) -> int:
+        return sum(any(word in part for part in command.argv) for command in self.commands)
+
+
+TARGET = Target(Kind.DIRECTORY, "/stack/strata-trial", None)
+
+
+def run(load: Load, *, runtime: float | None = 10.0, host: FakeHost | None = None, memory: int = 1) -> trial.Trial:
+    bench = trial.Bench(host or Machine(), (("disk", "/dev/x"),), memory, frozenset())
+    return trial.run(bench, load, Call("load", "load", {"runtime": runtime}), TARGET, "/scratch", 1)
+
+
+def test_a_trial_without_a_run_time_that_does_not_settle_is_marked_and_neither_repeated_nor_cut() -> None:
+    host = Machine()
+    result = run(Load(RISING), runtime=None, host=host)
+    assert result.flags == ("unsteady",)
+    assert host.count("measure") == 1
+    assert result.figures == {"speed": 140.0}
+    assert any("rises" in note or "steady" in note for note in result.notes)
+
+
+def test_a_trial_that_runs_to_its_own_end_keeps_its_figure_though_its_series_settles_late() -> None:
+    assert run(Load(SETTLING), runtime=None).figures == {"speed": 140.0}
+
+
+def test_a_figure_without_its_warm_up_stands_beside_the_one_with_it() -> None:
+    result = run(Load(SETTLING))
+    assert result.figures == {"speed": pytest.approx(100.5, abs=0.2), "speed_whole_run": 140.0}
+    (whole,) = result.extra
+    assert (whole.name, whole.unit, whole.better) == ("speed_whole_run", "MiB/s", "higher")
+
+
+def test_memory_is_cleared_before_the_repeat_too() -> None:
+    host = Machine()
+    result = run(Load(RISING), host=host)
+    assert result.flags == ("extended", "unsteady")
+    words = ["prepare", "sync", "drop_caches", "measure"]
+    order = [word for command in host.commands for word in words if any(word in part for part in command.argv)]
+    assert order == [*words, "sync", "drop_caches", "measure"]
+
+
+@pytest.mark.parametrize(("buffered", "data", "cached"), [(True, 19, True), (True, 20, False), (False, 1, False)])
+def test_cached_is_a_buffered_data_set_under_twice_the_memory(buffered: bool, data: int, cached: bool) -> None:
+    assert ("cached" in run(Load(buffered=buffered, data_bytes=data), memory=10).flags) == cached
+
+
+def test_memory_that_was_not_cleared_is_a_mark_and_a_note() -> None:
+    host = Machine({"drop_caches": Completed((), 1, "", "Permission denied", 0.0)})
+    result = run(Load(), host=host)
+    assert result.flags == ("cached",)
+    assert any("only root may" in note for note in result.notes)
+
+
+def test_of_a_failed_trial_both_streams_and_the_files_are_kept_and_cut_to_size() -> None:
+    long = "a" * (1 << 20) + "the end"
+    host = Machine({"measure": Completed((), 1, "what it printed", long, 0.0)})
+    host.files["/scratch/result"] = "half a result"
+    result = run(Load(fails=WorkloadFailed("no figure")), host=host)
+    assert (result.outcome, result.reason, result.figures) == (Outcome.FAILED, "no figure", None)
+    said, file = result.evidence
+    assert said.argv[-2:] == ("measure", "10.0") and (said.exit_code, said.stdout) == (1, "what it printed")
+    assert said.stderr.startswith("aaa") and said.stderr.endswith("the end")
+    assert len(said.stderr) < (64 << 10) + 100 and "bytes left out" in said.stderr
+    assert (file.argv, file.stdout) == (("cat", "/scratch/result"), "half a result")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CommandFailed(("prepare",), 7, "out", "err"), 7),
+        (CommandFailed(("prepare",), None, "out", "err"), 127),
+        (CommandTimedOut(("prepare",), None, "out", "err"), 124),
+    ],
+)
+def test_a_command_that_fails_before_the_clock_starts_is_kept_with_what_it_said(
+    error: CommandFailed, code: int
+) -> None:
+    result = run(Load(), host=Machine({"prepare": error}))
+    assert result.outcome is Outcome.FAILED
+    assert [(e.argv, e.exit_code, e.stdout, e.stderr) for e in result.evidence] == [(("prepare",), code, "out", "err")]
+
+
+def test_an_engine_that_stops_half_way_is_quoted() -> None:
+    class Full(Machine):
+        def run(self, command: Command, *, check: bool = True) -> Completed:
+            done = super().run(command, check=check)
+            self.files.pop("/scratch/samples.jsonl", None)
+            return replace(done, stderr="strata-engine: no space left\n")
+
+    assert "no space left" in (run(Load(), host=Full()).reason or "")
+
+
+def test_the_steps_of_a_trial_are_typed_in_the_order_in_which_they_run() -> None:
+    assert trial_steps.target_on(Provides(Kind.DIRECTORY, "/stack", 5)) == replace(TARGET, size_bytes=5)
+    plan = Load().plan(Call("load", "load", {"runtime": 1}), TARGET, "/scratch", 1)
+    steps = trial_steps.trial_steps("engine", [("disk", "/dev/x")], plan, TARGET, "/scratch")
+    assert [argv[0] for argv in steps.typed()] == ["mkdir", "mkdir", "sh", "prepare", "sync", "sh", "engine", "rm"]
+    assert steps.typed()[2][-2:] == ("/scratch/job", "rw=randread\n")
+    assert "d0=/dev/x" in steps.measure.argv and steps.measure.argv[-2:] == ("measure", "1")
+    device = trial_steps.target_on(Provides(Kind.BLOCK, "/dev/y", 5))
+    on_device = trial_steps.trial_steps("engine", [], plan, device, "/scratch").typed()
+    assert [argv[0] for argv in on_device] == ["mkdir", "sh", "prepare", "blockdev", "sh", "engine"]
