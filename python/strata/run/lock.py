@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -25,7 +25,7 @@ def locked(directory: Path) -> Iterator[None]:
 
     Raises Refused when another process works on it, or when it is somebody's directory and no run of ours.
     """
-    made = not directory.exists()
+    made = [path for path in (directory, *directory.parents) if not path.exists()]
     if not made and not (directory / "strata.db").exists() and _content(directory):
         raise Refused(f"{directory} holds other things and no run of Strata; give a new or empty directory with --out.")
     directory.mkdir(parents=True, exist_ok=True)
@@ -35,8 +35,9 @@ def locked(directory: Path) -> Iterator[None]:
     finally:
         if not (directory / "strata.db").exists() and not _content(directory):
             (directory / _FILE).unlink()
-            if made:
-                directory.rmdir()
+            with suppress(OSError):  # another run may have begun beside it
+                for path in made:
+                    path.rmdir()
         file.close()
 
 

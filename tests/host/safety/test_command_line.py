@@ -53,7 +53,9 @@ def test_without_yes_nobody_is_there_to_agree(machine: Machine, tmp_path: Path) 
     with untouched(device):
         done = strata("run", "disk | ext4", "-w", "null", "--device", f"disk={device.name}", cwd=tmp_path)
     assert done.returncode == 3, done
-    assert f"everything on these devices would be overwritten:\n  {device.name} (disk)\nadd --yes" in done.stderr
+    assert (
+        f"everything on these devices would be overwritten:\n  {device.name} (disk, 64.0 MiB)\nadd --yes" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
