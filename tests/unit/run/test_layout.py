@@ -18,7 +18,7 @@ UUID = "0123456789abcdef0123456789abcdef"
 
 def lay_out(expression: str, disks: tuple[Disk, ...], attempt: int = 7) -> layout.Layout:
     (stack,) = campaigns.parse_stacks(expression, layers.catalogue())
-    return layout.lay_out(stack, layers.drivers(), disks, work_dir="/run/work", run_uuid=UUID, attempt=attempt)
+    return layout.lay_out(stack, layers.drivers(), disks, work_dir="/run/visits", run_uuid=UUID, attempt=attempt)
 
 
 FILES = tuple(Disk(role, 1 << 30) for role in ("hdd", "hdd", "hdd", "ssd"))
@@ -56,7 +56,7 @@ def test_a_claimed_device_is_used_as_it_is() -> None:
     laid = lay_out("hdd | ext4", (Disk("hdd", 5, "/dev/disk/by-id/x"),))
     assert (laid.layers[0].below[0].path, laid.layers[0].below[0].ours) == ("/dev/disk/by-id/x", False)
     made = lay_out("hdd | ext4", FILES).layers[0].below[0]
-    assert made.ours and made.path.startswith(f"/run/work/{UUID[:8]}-7/")
+    assert made.ours and made.path.startswith(f"/run/visits/{UUID[:8]}-7/")
 
 
 def test_each_block_device_is_counted_once_though_conditions_pass_it_on() -> None:
@@ -69,7 +69,7 @@ def test_directories_are_undone_without_crossing_into_a_mount() -> None:
     step = layout.directory_step(lay_out("hdd | ext4", FILES))
     assert step.undo is not None
     assert step.undo.argv[:3] == ("rm", "--recursive", "--force") and "--one-file-system" in step.undo.argv
-    assert step.undo.argv[-1] == f"/run/work/{UUID[:8]}-7"
+    assert step.undo.argv[-1] == f"/run/visits/{UUID[:8]}-7"
     # what is removed whole must be new: nothing that was there before may go with it
     assert step.do.argv[:3] == ("mkdir", "--", step.undo.argv[-1])
 
