@@ -66,6 +66,31 @@ def test_rounds_asked_for_once_are_kept(tmp_path: Path) -> None:
     assert reader.status(tmp_path / "run").visits_done == 2
 
 
+def test_an_edited_file_s_rule_holds_and_rounds_asked_for_stay(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    text = "stacks: [disk | ext4]\ndisks: {disk: {size: 64M}}\nworkloads: ['null']\nrule: {rounds: 1, within: 3%}\n"
+    file.write_text(text)
+    argv = (str(file), "--out", str(tmp_path / "run"))
+    assert run(*argv).returncode == 0
+    file.write_text(text.replace("rounds: 1, within: 3%", "rounds: 2, within: 9%, budget: 1ms"))
+    assert run(*argv, "--budget", "1h").returncode == 0
+    view = reader.view(tmp_path / "run")
+    assert (view.rule.rounds, view.rule.within, view.visits_done) == (2, 0.09, 2)
+    file.write_text(text)
+    again = run(*argv)
+    assert again.returncode == 0 and "going on to 2 rounds" in again.stderr
+
+
+def test_a_guess_of_the_time_keeps_no_campaign_from_beginning(tmp_path: Path) -> None:
+    script = tmp_path / "quick.sh"
+    script.write_text("#!/bin/sh\ntrue\n")
+    script.chmod(0o755)
+    argv = ("disk | ext4", "-w", "command:quick.sh", "--size", "disk=64M", "--rounds", "5", "--budget", "2s")
+    done = run(*argv, "--out", str(tmp_path / "run"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert reader.status(tmp_path / "run").visits_done >= 1
+
+
 def test_out_may_be_relative_have_spaces_and_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "real place").mkdir()
     (tmp_path / "link").symlink_to("real place")
@@ -100,3 +125,32 @@ def test_the_question_before_overwriting_goes_beside_the_answer(tmp_path: Path) 
         assert not (tmp_path / "run").exists()
     finally:
         subprocess.run(["losetup", "--detach", loop], check=True)
+
+
+def test_a_claimed_loop_device_that_goes_through_memory_is_told(tmp_path: Path) -> None:
+    image = tmp_path / "disk.img"
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    for direct, told in (("off", True), ("on", False)):
+        attach = ["losetup", "--find", "--show", f"--direct-io={direct}", image]
+        loop = subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip()
+        try:
+            out = tmp_path / f"run-{direct}"
+            argv = (
+                "disk | ext4",
+                "-w",
+                "null",
+                "--device",
+                f"disk={image}",
+                "--rounds",
+                "1",
+                "--yes",
+                "--out",
+                str(out),
+            )
+            done = run(*argv, "--json")
+            assert done.returncode == 0, done.stderr
+            kinds = {warning["kind"] for warning in json.loads(done.stdout)["warnings"]}
+            assert ("caching" in kinds) is told
+        finally:
+            subprocess.run(["losetup", "--detach", loop], check=True)

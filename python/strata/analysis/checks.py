@@ -32,6 +32,7 @@ _KINDS = (
     "halted",
     "memory",
     "cached",
+    "caching",
     "unsteady",
     "drift",
     "bimodal",
@@ -53,7 +54,7 @@ _FLAGS = {
 @dataclass(frozen=True, slots=True)
 class Caution:
     """`kind` is one of: few, failed, invalid, halted, spread, outlier, bimodal, drift, unsteady, memory, cached,
-    pressure, peeked, changed."""
+    caching, pressure, peeked, changed."""
 
     kind: str
     stack: str | None  # None: it concerns all of them
@@ -70,6 +71,7 @@ def warnings(view: View) -> tuple[Caution, ...]:
         *(warning for workload in view.workloads for warning in _over_visits(view, workload)),
         *_flagged(view),
         *_pressure(view),
+        *_caching(view),
         *_peeked(view),
         *_changed(view),
     ]
@@ -97,6 +99,16 @@ def _changed(view: View) -> Iterator[Caution]:
             None,
             f"Between visits {'; '.join(changes)}. Figures from before and after are of different machines: "
             "start a new run with another --out.",
+        )
+
+
+def _caching(view: View) -> Iterator[Caution]:
+    for text in dict.fromkeys(event.text for event in view.events if event.kind == "caching"):
+        yield Caution(
+            "caching",
+            None,
+            None,
+            f"{text}, so figures on it are of memory too. Attach it with `losetup --direct-io=on` and start a new run.",
         )
 
 

@@ -42,7 +42,8 @@ def run(
         try:
             if store is not None:
                 running.recover(store, LocalHost(store.identity().uuid), interrupts, watch.plain(sys.stderr))
-            rule = _rule(store.rule() if store else None, campaign.rule, budget, rounds)
+            kept = store.rule() if store else None
+            rule = _rule(kept, campaign.rule, written.is_file(what), budget, rounds)
             looking = LocalHost("look", interrupts)
             order = session.order(looking, replace(campaign, rule=rule), given, directory)
             _confirm(order, yes, interrupts)
@@ -67,15 +68,20 @@ def _execute(order: running.Order, store: Store, interrupts: Interrupts, as_json
         running.execute(order, store, host, layers.drivers(), interrupts, listener)
 
 
-def _rule(kept: Rule | None, asked: Rule, budget: str | None, rounds: int | None) -> Rule:
-    """What the command line says; else what holds in a run that goes on; else what the campaign says."""
-    rule = kept or asked
+def _rule(kept: Rule | None, asked: Rule, from_file: bool, budget: str | None, rounds: int | None) -> Rule:
+    """What the command line says, then what the campaign file says; but rounds asked for once stay asked for.
+
+    Expressions say nothing of rules: there, what holds in a run that goes on stays.
+    """
+    rule = asked
+    if kept is not None:
+        rule = replace(asked, rounds=max(asked.rounds, kept.rounds)) if from_file else kept
     try:
         budget_s = rule.budget_s if budget is None else parse_time(budget)
     except ValueError as error:
         raise BadInput(f"--budget: {error}.") from error
-    if kept and not rounds and kept.rounds != asked.rounds:
-        print(f"going on to {kept.rounds} rounds, as asked for before; --rounds changes that", file=sys.stderr)
+    if not rounds and rule.rounds != asked.rounds:
+        print(f"going on to {rule.rounds} rounds, as asked for before; --rounds changes that", file=sys.stderr)
     return replace(rule, budget_s=budget_s, rounds=rounds or rule.rounds)
 
 

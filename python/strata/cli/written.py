@@ -15,7 +15,7 @@ from strata.run import session
 
 def campaign(what: Sequence[str], loads: Sequence[str], sizes: Sequence[str]) -> Campaign:
     """One campaign file, or stack expressions; `-w` replaces the workloads of a file."""
-    if len(what) == 1 and _is_file(what[0]):
+    if is_file(what):
         written = _load(Path(what[0]))
         if loads:
             named = [
@@ -32,7 +32,11 @@ def campaign(what: Sequence[str], loads: Sequence[str], sizes: Sequence[str]) ->
     return replace(written, disks={**written.disks, **given}) if given else written
 
 
-def _is_file(text: str) -> bool:
+def is_file(what: Sequence[str]) -> bool:
+    """Whether it is one campaign file, and not stack expressions."""
+    if len(what) != 1:
+        return False
+    (text,) = what
     return text.endswith((".yaml", ".yml")) or ("|" not in text and Path(text).is_file())
 
 

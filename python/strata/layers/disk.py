@@ -22,9 +22,14 @@ INFO = LayerInfo(
 )
 
 # Another process may take the free loop device between our finding it and our binding it; then try the next one.
+# A loop device keeps the I/O scheduler of whoever had its number before: every disk starts with none, the kernel's own
+# choice for a new one.
 _ATTACH = """\
 for pause in 0.1 0.2 0.4 0.8 ''; do
-  if device=$(losetup --find --show --direct-io=on --partscan -- "$1"); then ln -s -- "$device" "$2"; exit; fi
+  if device=$(losetup --find --show --direct-io=on --partscan -- "$1"); then
+    echo none > "/sys/block/${device##*/}/queue/scheduler"
+    ln -s -- "$device" "$2"; exit
+  fi
   [ -n "$pause" ] && sleep "$pause"
 done
 exit 1"""

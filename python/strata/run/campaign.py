@@ -150,7 +150,7 @@ class _Loop:
         while True:
             view = reader.view(self.store.directory)
             batch = rounds.next_batch(
-                view, list(self.stacks), seconds_left=self._seconds_left(), seconds_per_visit=self._seconds_per_visit()
+                view, list(self.stacks), seconds_left=self._seconds_left(), seconds_per_visit=self._measured_s()
             )
             self.store.add_event("decision", batch.decision, self.host.now())
             self.listener(Decided(batch.decision))
@@ -181,8 +181,12 @@ class _Loop:
         left = (self.planned - self.done) * self._seconds_per_visit()
         self.listener(VisitEnded(planned.stack, failure, self.took_s[-1], self.done, self.planned, max(left, 0.0)))
 
+    def _measured_s(self) -> float | None:
+        """None before the first visit: a guess must not keep a campaign with a budget from beginning."""
+        return sum(self.took_s) / len(self.took_s) if self.took_s else None
+
     def _seconds_per_visit(self) -> float:
-        return sum(self.took_s) / len(self.took_s) if self.took_s else self.order.plan.seconds_per_visit
+        return self._measured_s() or self.order.plan.seconds_per_visit
 
     def _seconds_left(self) -> float | None:
         budget_s = self.order.rule.budget_s
@@ -206,10 +210,22 @@ def _note_changes(order: Order, store: Store, now: float) -> None:
 def _take_devices(order: Order, store: Store, host: Host, listener: Listener) -> None:
     usable = claims.claim(host, order.plan.disks, order.wipe)
     for disk, node in zip(order.plan.disks, usable, strict=True):
+        if node.device and _goes_through_memory(host, node.device):
+            text = (
+                f"{disk.device} is a loop device without direct I/O: what it stores goes through this machine's memory"
+            )
+            store.add_event("caching", text, host.now())
+            listener(Noted(text))
         if disk.device in order.wipe and node.device:
             store.add_event("wipe", f"signatures of {disk.device} removed, as --wipe asked", host.now())
             listener(Noted(f"removing the signatures of {disk.device}, as --wipe asked"))
             claims.wipe(host, node.device)
+
+
+def _goes_through_memory(host: Host, node: str) -> bool:
+    """A loop device of the operator's that was attached without --direct-io=on; False for any other device."""
+    shown = host.run(Command(("losetup", "--noheadings", "--output", "DIO", node)), check=False)
+    return shown.exit_code == 0 and shown.stdout.strip() == "0"
 
 
 def _nothing(plan: Plan) -> str:

@@ -68,8 +68,28 @@ def test_a_record_that_was_never_finished_changes_nothing(bench: Bench, disk: Bu
 def test_undoing_succeeds_when_the_disk_is_gone(bench: Bench, disk: Built) -> None:
     built = bench.put("scheduler", disk, name="bfq")
     do(built.steps)
+    scheduler = Path(f"/sys/block/{Path(disk.provides.path).resolve().name}/queue/scheduler")
     undo(disk.steps)
     undo(built.steps)
+    scheduler.write_text("none")  # the loop device keeps it after its disk is gone
+
+
+def test_a_disk_starts_without_what_its_loop_device_had_before(bench: Bench) -> None:
+    first = bench.disk("64M")
+    do(first.steps)
+    number = Path(first.provides.path).resolve().name
+    scheduler = Path(f"/sys/block/{number}/queue/scheduler")
+    scheduler.write_text("bfq")
+    undo(first.steps)
+    assert "[bfq]" in scheduler.read_text(), "the kernel keeps it: nothing to test if not"
+    try:
+        again = bench.disk("64M")
+        do(again.steps)
+        taken = Path(again.provides.path).resolve().name
+        assert "[none]" in Path(f"/sys/block/{taken}/queue/scheduler").read_text()
+        undo(again.steps)
+    finally:
+        scheduler.write_text("none")
 
 
 def test_one_that_the_kernel_does_not_have_fails(bench: Bench, disk: Built) -> None:
