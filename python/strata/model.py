@@ -5,12 +5,15 @@ Units are in names (`_s` seconds, `_bytes` bytes); a missing value is None, neve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Protocol
 
 Value = bool | int | float | str
+
+# What a disk does with a write that it has acknowledged: lost without power unless flushed, safe in a cache, or none.
+WriteCache = Literal["volatile", "protected", "none"]
 
 
 class Kind(StrEnum):
@@ -66,6 +69,9 @@ class LayerInfo:
     provides: Kind | None  # None: passes through what is below (a condition)
     many: bool = False  # True: joins all inputs into one; False: applied to each input
     tools: Mapping[str, str] = field(default_factory=dict)  # program that it calls -> its Debian package
+    metrics: tuple[Metric, ...] = ()  # figures that it reports after every trial; the driver is then `Metered`
+    offers: frozenset[str] = frozenset()  # abilities that conditions above may ask for: "snapshot", "degrade" ...
+    needs: str = ""  # the ability that something below must offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +182,13 @@ class Place:
     uuid: str  # deterministic; a file system or table made with it can be told from anybody else's
 
 
+Ability = Callable[[int], "list[Step]"]
+"""The steps that do something N times to a layer that was built: hold three snapshots, lose one disk.
+
+Raises BadInput with a sentence where these arguments of the layer cannot (a raid0 that is to lose a disk).
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Provides:
     kind: Kind
@@ -183,6 +196,10 @@ class Provides:
     size_bytes: int | None = None
     ours: bool = True  # False: an operator's device or directory, where nothing may be left behind or overwritten
     mount: str | None = None  # DIRECTORY: the mount point it lies on, when we mounted it
+    name: str | None = None  # what the layer's own tools call it: a pool, a volume group and volume
+    rehearsals: int = 0  # unmeasured runs of every workload before the measured one
+    # what can be done to it or to what is below it, by the name of the ability
+    can: Mapping[str, Ability] = field(compare=False, hash=False, repr=False, default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +215,13 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk that the operator gave, or a loop file that we make."""
+    """A disk that the operator gave, or a file that we make."""
 
     role: str
     size_bytes: int
     device: str | None = None  # stable by-id path of a claimed device; None: a sparse file of ours
+    model: str | None = None  # the model that sets its speed; None: as fast as what carries it
+    write_cache: WriteCache | None = None  # None: what the device or the model says
 
 
 # ---------------------------------------------------------------- what a machine is
@@ -225,6 +244,9 @@ class Facts:
     schedulers: frozenset[str]  # offered for the disks given (loop devices when none were)
     free_bytes: int  # where sparse files would lie
     machine_id: str = ""
+    # kernel modules that matter to storage, loadable or built in, with `_` for `-`: "dm_thin_pool", "raid10", "zfs"
+    modules: frozenset[str] = frozenset()
+    caveats: tuple[str, ...] = ()  # sentences that must stand beside every figure measured here
 
 
 # ---------------------------------------------------------------- drivers
@@ -252,6 +274,18 @@ class LayerDriver(Protocol):
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         """What was asked for but is not so, from the outputs of `plan_inspect`; [] = as asked."""
+
+
+class Metered(LayerDriver, Protocol):
+    """A driver with `info.metrics`: what it reports of itself after every trial."""
+
+    def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        """Read-only commands."""
+
+    def figures(
+        self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
+    ) -> dict[str, float]:
+        """Figures by the names in `info.metrics`; what could not be read is left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,10 @@ echo '@machine_id'; cat /etc/machine-id 2>/dev/null
 echo '@free'; df --output=avail -B1 -- "$dir" | tail -n 1
 echo '@filesystems'; sed 's/.*\t//' /proc/filesystems
 ls "/lib/modules/$(uname -r)/kernel/fs" 2>/dev/null
+echo '@modules'
+cat "/lib/modules/$(uname -r)/modules.dep" "/lib/modules/$(uname -r)/modules.builtin" 2>/dev/null |
+  sed -n 's|^\([^:]*\).*|\1|; \#/\(md\|block\|fs\|scsi\|nvme\|zfs\|updates\|extra\)/#s|.*/\([^/]*\)\.ko.*|\1|p'
+ls /sys/module 2>/dev/null
 echo '@schedulers'; cat /sys/block/*/queue/scheduler 2>/dev/null
 for pair; do
   tool=${pair%%=*}; how=${pair#*=}
@@ -89,4 +93,5 @@ def parse(text: str) -> Facts:
         schedulers=frozenset(schedulers),
         free_bytes=number("free"),
         machine_id=first("machine_id"),
+        modules=frozenset(line.strip().replace("-", "_") for line in sections.get("modules", []) if line.strip()),
     )

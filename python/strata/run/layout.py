@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from strata.model import Command, Disk, Kind, LayerDriver, Node, Place, Provides, Stack, Step
@@ -45,7 +45,7 @@ class Layout:
             (placed.node.call.name, placed.provides.path)
             for placed in self.layers
             # a condition gives on what is below it: count each device once, under the layer that made it
-            if placed.provides.kind is Kind.BLOCK and placed.provides not in placed.below
+            if placed.provides.kind is Kind.BLOCK and placed.provides.path not in {below.path for below in placed.below}
         ]
 
 
@@ -78,12 +78,19 @@ def lay_out(
             grant = disk.device or f"{directory}/{number}.img"
             below = (Provides(Kind.GRANT, grant, disk.size_bytes, ours=disk.device is None),)
         driver = drivers[node.call.name]
-        provides = driver.provides(node.call, below, place)
+        provides = _inherited(driver.provides(node.call, below, place), below)
         placed.append(Placed(node, driver, place, below, provides))
         return provides
 
     build(stack.top)
     return Layout(tuple(placed), directory, f"{directory}/scratch")
+
+
+def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
+    """With what can be done to the layers below it; of the same ability the nearest holds."""
+    can = {name: ability for lower in below for name, ability in lower.can.items()}
+    rehearsals = max((lower.rehearsals for lower in below), default=0)
+    return replace(own, can={**can, **own.can}, rehearsals=max(own.rehearsals, rehearsals))
 
 
 @lru_cache(maxsize=256)  # a plan lays out thousands of stacks as the same attempt

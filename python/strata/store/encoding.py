@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from strata.model import Facts
 
-_SETS = ("filesystems", "schedulers")
+_SETS = ("filesystems", "schedulers", "modules")
 
 
 def encode_facts(facts: Facts) -> str:
@@ -17,4 +17,6 @@ def encode_facts(facts: Facts) -> str:
 def decode_facts(text: str) -> Facts:
     plain = json.loads(text)
     plain["kernel"] = tuple(plain["kernel"])
-    return Facts(**{**plain, **{name: frozenset(plain[name]) for name in _SETS}})
+    plain["caveats"] = tuple(plain.get("caveats", ()))
+    # what an older Strata did not ask is empty
+    return Facts(**{**plain, **{name: frozenset(plain.get(name, ())) for name in _SETS}})
