@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup setup-test demo test test-full lint lint-python lint-rust docs lock clean
+.PHONY: setup setup-test demo lab test test-full lint lint-python lint-rust docs lock clean
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -37,6 +37,11 @@ os-packages:
 
 demo: setup
 	$(VENV)/strata run campaigns/demo.yaml --out runs/demo --yes
+
+# The lab that the lab's tests boot. It is kept in the user's cache: built once, and again when what goes in changes.
+lab: setup
+	@scripts/os-packages.sh lab
+	$(VENV)/strata lab build --with zfs
 
 test: setup-test lint
 	cargo test --locked --quiet --workspace

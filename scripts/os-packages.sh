@@ -3,6 +3,7 @@
 # plainly, with where to get it, and what needs it is skipped later with that reason.
 #   os-packages.sh run     what building and running needs
 #   os-packages.sh test    what the tests want beside that
+#   os-packages.sh lab     what the lab needs: building it, and a QEMU that carries it
 set -uo pipefail
 PATH="$PATH:/usr/sbin:/sbin" # an ordinary user on Debian does not have them
 export LC_ALL=C
@@ -17,6 +18,13 @@ rust_is_new_enough() { # 1.85 is the oldest supported; a rustup without a toolch
 
 python_can_make_venvs() {
     "${PYTHON:-python3}" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+# Under emulation an older one loses machines while they boot; with KVM any will do.
+qemu_is_new_enough() {
+    local version
+    version=$(qemu-system-x86_64 --version 2>/dev/null) || return 1
+    [[ -w /dev/kvm ]] || { [[ $version =~ version\ ([0-9]+)\. ]] && ((BASH_REMATCH[1] >= 10)); }
 }
 
 packages=()
@@ -48,6 +56,15 @@ if [[ ${1:-run} == test ]]; then
         have cargo-clippy || dpkg -s rustc-web >/dev/null 2>&1 || packages+=(rust-clippy)
     fi
 fi
+if [[ ${1:-run} == lab ]]; then
+    want mmdebstrap have mmdebstrap
+    want squashfs-tools have mksquashfs
+    want openssh-client have ssh-keygen
+    want debian-archive-keyring test -e /usr/share/keyrings/debian-archive-keyring.gpg
+    # An ordinary user makes the lab in a user namespace.
+    want uidmap have newuidmap
+    want qemu-system-x86 qemu_is_new_enough
+fi
 ((${#packages[@]})) || exit 0
 
 say() { printf 'set-up: %s\n' "$*" >&2; }
@@ -58,6 +75,9 @@ where_else() {
         python3-venv) echo "Python 3.11 or newer with the venv module is needed (python3-venv on Debian, or PYTHON=/path/to/python3.11 make setup)" ;;
         chromium) echo "without Chromium the tests that open the report in a browser are skipped" ;;
         rust-clippy | RUSTFMT | rustfmt*) echo "without it that check of the Rust code is skipped; rustup has it as a component" ;;
+        qemu-system-x86) echo "the lab needs QEMU, 10.0 or newer where there is no KVM; Debian 12 has it in bookworm-backports" ;;
+        mmdebstrap | squashfs-tools | debian-archive-keyring) echo "without it no lab can be built" ;;
+        uidmap) echo "without it only root can build a lab" ;;
         fio) echo "fio 3.16 or newer is needed for every fio workload; https://github.com/axboe/fio" ;;
         f2fs-tools | btrfs-progs | xfsprogs | e2fsprogs) echo "stacks with that file system will be skipped" ;;
         *) echo "ask the administrator of this machine for it" ;;
@@ -71,10 +91,34 @@ if ! have apt-get; then
 fi
 
 available() { [[ -n $(apt-cache madison "$1" 2>/dev/null) ]]; }
+candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: //p'; }
 new_enough() { # new_enough PACKAGE: the version offered is 1.85 or newer
     local offered
-    offered=$(apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: //p')
+    offered=$(candidate "$1")
     [[ -n $offered && $offered != '(none)' ]] && dpkg --compare-versions "$offered" ge 1.85
+}
+
+# The backports of this very release, from the mirror that the machine uses, by lists of our own that are gone
+# afterwards: nothing else of the machine is ever taken from there.
+from_backports() { # from_backports PACKAGE
+    local folder mirror release status=1
+    release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    mirror=$(apt-get indextargets --format '$(REPO_URI)|$(ORIGIN)|$(LABEL)' 'Created-By: Packages' 2>/dev/null |
+        sed -n 's/|Debian|Debian$//p' | head -n 1)
+    [[ -n $release && -n $mirror ]] || return 1
+    folder=$(mktemp -d)
+    mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial"
+    chmod 755 "$folder" # apt fetches as a user of its own
+    chown -R _apt "$folder/lists/partial" "$folder/cache/archives/partial" 2>/dev/null
+    {
+        cat /etc/apt/sources.list 2>/dev/null
+        echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $release-backports main"
+    } >"$folder/sources.list"
+    private=(-o "Dir::Etc::sourcelist=$folder/sources.list" -o "Dir::State::lists=$folder/lists" -o "Dir::Cache=$folder/cache")
+    apt-get update -q "${private[@]}" >/dev/null 2>&1 # another source that fails is no reason
+    "${install[@]}" "${private[@]}" -t "$release-backports" "$1" >"$log" 2>&1 </dev/null && status=0
+    rm -rf "$folder"
+    return $status
 }
 
 if ((EUID == 0)); then
@@ -85,8 +129,13 @@ fi
 # RUST and RUSTFMT stand for packages whose name differs between releases.
 named=()
 missing=()
+backports=()
 for package in "${packages[@]}"; do
     case $package in
+        qemu-system-x86)
+            offered=$(candidate "$package")
+            if [[ -n $offered ]] && dpkg --compare-versions "$offered" ge 1:10; then named+=("$package")
+            else backports+=("$package"); fi ;;
         RUST)
             if new_enough rustc && new_enough cargo; then named+=(rustc cargo)
             elif new_enough rustc-web && new_enough cargo-web; then named+=(rustc-web cargo-web)
@@ -98,19 +147,26 @@ for package in "${packages[@]}"; do
     esac
 done
 
+install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=300)
+log=$(mktemp)
 if ((EUID != 0)); then
-    say "not root, so nothing is installed; please ask for: apt-get install --no-install-recommends ${named[*]}"
+    ((${#named[@]})) && say "not root, so nothing is installed; please ask for: apt-get install --no-install-recommends ${named[*]}"
+    ((${#backports[@]})) && say "and, from this release's backports: ${backports[*]}"
 elif ((${#named[@]})); then
     say "installing ${named[*]}"
-    install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=300)
-    log=$(mktemp)
     if ! "${install[@]}" "${named[@]}" >"$log" 2>&1 </dev/null; then
         say "together they could not be installed; trying one after the other"
         for package in "${named[@]}"; do
             "${install[@]}" "$package" >"$log" 2>&1 </dev/null || { missing+=("$package"); tail -n 3 "$log" >&2; }
         done
     fi
-    rm -f "$log"
 fi
+if ((EUID == 0)); then
+    for package in "${backports[@]}"; do
+        say "installing $package from this release's backports"
+        from_backports "$package" || { missing+=("$package"); tail -n 3 "$log" >&2; }
+    done
+fi
+rm -f "$log"
 for package in "${missing[@]}"; do say "cannot get $package here: $(where_else "$package")"; done
 exit 0

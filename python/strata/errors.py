@@ -131,7 +131,11 @@ class UndoFailed(StrataError):
 
 
 class HostLost(StrataError):
-    pass
+    """`console`: the last lines that the machine wrote, where somebody read them."""
+
+    def __init__(self, message: str, console: str = "") -> None:
+        self.console = console
+        super().__init__(message)
 
 
 class StoreError(StrataError):

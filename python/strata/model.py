@@ -198,6 +198,8 @@ class Provides:
     mount: str | None = None  # DIRECTORY: the mount point it lies on, when we mounted it
     name: str | None = None  # what the layer's own tools call it: a pool, a volume group and volume
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
+    # commands that end a failure on purpose of it or of what is below; they precede every undo of what is above
+    mend: tuple[Command, ...] = ()
     # what can be done to it or to what is below it, by the name of the ability
     can: Mapping[str, Ability] = field(compare=False, hash=False, repr=False, default_factory=dict)
 
@@ -222,6 +224,20 @@ class Disk:
     device: str | None = None  # stable by-id path of a claimed device; None: a sparse file of ours
     model: str | None = None  # the model that sets its speed; None: as fast as what carries it
     write_cache: WriteCache | None = None  # None: what the device or the model says
+
+
+@dataclass(frozen=True, slots=True)
+class Testbed:
+    """Where a campaign builds and measures. All but `kind` and `host` are of the lab, and mean nothing elsewhere."""
+
+    kind: Literal["local", "lab", "ssh"] = "local"
+    host: str | None = None  # ssh: the machine, as the ssh client knows it
+    debian: int = 13  # the release that the lab machine is made of
+    clock: Literal["real", "virtual"] = "real"  # virtual: instructions are counted, and every figure is exact
+    memory_bytes: int = 2 << 30  # of the lab machine, the modelled disks of the virtual clock included
+    cpus: int = 2
+    kernel: str | None = None  # "6.1", "6.12" ...; None: the release's own
+    features: frozenset[str] = frozenset()  # package groups beyond the base: "zfs", "containers", "postgres", "qemu"
 
 
 # ---------------------------------------------------------------- what a machine is
@@ -417,6 +433,30 @@ class FailedVisit:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """An attempt at a visit that ended with its machine. It says nothing of the stack, and does not count."""
+
+    visit: int
+    stack: str
+    round: int
+    reason: str
+    console: str  # the last lines that the machine wrote; "" when there are none
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a program of a failed trial said, or a file that it left (as if typed out). Long texts by their end."""
+
+    visit: int
+    stack: str
+    workload: str
+    command: str  # as typed
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     at: float  # Unix time, seconds
     kind: str  # "decision", "quarantine", "warning", "interrupted", "resumed", "budget" ...
@@ -456,3 +496,6 @@ class View:
     disks: tuple[Disk, ...]
     machine_metrics: Mapping[str, Metric] = field(default_factory=dict)  # recorded beside every trial
     halted: tuple[Skipped, ...] = ()  # visited before, but cannot run any more; these are not in `skipped`
+    testbed: Testbed = Testbed()
+    losses: tuple[Loss, ...] = ()
+    evidence: tuple[Evidence, ...] = ()  # only where it was asked for: it can be long

@@ -1,4 +1,7 @@
-"""Commands on this machine: what they leave behind, and how they end."""
+"""Commands on a machine: what they leave behind, and how they end.
+
+The same for this machine itself and for one that a runner serves, which is this machine too.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,53 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 import pytest
 
 from strata.errors import CommandFailed, CommandTimedOut, Interrupted, UndoFailed, VisitFailed
-from strata.hosts.local import LocalHost
+from strata.hosts import local
+from strata.hosts.base import Host, Interruption
+from strata.hosts.local import LocalHost, engine_path
+from strata.hosts.served import ServedHost
+from strata.hosts.stdio import StdioChannel
 from strata.model import Command
 from strata.run.signals import Interrupts
 
 pytestmark = pytest.mark.host
 
 
+class Make(Protocol):
+    def __call__(self, marker: str, interruption: Interruption | None = None) -> Host: ...
+
+
+@pytest.fixture(params=["local", "served"])
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+    if request.param == "local":
+        yield LocalHost
+        return
+    engine = engine_path()
+    channel = StdioChannel((engine, "serve", "--stdio"), os.environ, lambda code, said: f"ended with {code}: {said}")
+    try:
+        yield lambda marker, interruption=None: ServedHost(channel, marker, engine, interruption)
+    finally:
+        channel.close()
+
+
 @pytest.fixture
-def host() -> LocalHost:
-    return LocalHost(f"test-{os.getpid()}-{time.time_ns()}")
+def marker() -> str:
+    return f"test-{os.getpid()}-{time.time_ns()}"
+
+
+@pytest.fixture
+def host(make: Make, marker: str) -> Host:
+    return make(marker)
+
+
+def test_steps_find_the_engine_and_what_only_root_has_in_its_path(host: Host) -> None:
+    assert host.run(Command(("strata-engine", "--version"))).stdout.startswith("strata-engine ")
+    path = host.run(Command(("sh", "-c", "echo $PATH"))).stdout.strip().split(":")
+    assert {"/usr/sbin", "/sbin", str(Path(engine_path()).parent)} <= set(path)
 
 
 def alive(pid: int) -> bool:
@@ -35,12 +71,12 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_what_a_command_said(host: LocalHost) -> None:
+def test_what_a_command_said(host: Host) -> None:
     done = host.run(Command(("sh", "-c", "cat; echo err >&2; exit 3"), stdin="in"), check=False)
     assert (done.exit_code, done.stdout, done.stderr) == (3, "in", "err\n")
 
 
-def test_a_failed_command_carries_everything(host: LocalHost) -> None:
+def test_a_failed_command_carries_everything(host: Host) -> None:
     with pytest.raises(CommandFailed) as caught:
         host.run(Command(("sh", "-c", "echo out; echo why >&2; exit 4")))
     assert (caught.value.status, caught.value.stdout, caught.value.stderr) == (4, "out\n", "why\n")
@@ -49,7 +85,7 @@ def test_a_failed_command_carries_everything(host: LocalHost) -> None:
         host.run(Command(("no-such-program",)))
 
 
-def test_a_command_that_hangs_is_ended_with_all_its_children(host: LocalHost, tmp_path: Path) -> None:
+def test_a_command_that_hangs_is_ended_with_all_its_children(host: Host, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     script = f"sleep 100 & echo $! >{pid}; wait"
     with pytest.raises(CommandTimedOut, match="did not end within"):
@@ -66,9 +102,16 @@ def gone(pid: int) -> bool:
     return False
 
 
-def test_all_of_a_hanging_group_is_ended_though_only_its_first_process_heeds_it(
-    host: LocalHost, tmp_path: Path
-) -> None:
+def nothing_lives(marker: str) -> bool:
+    """Whether no process carries the mark, given a moment for those that were killed."""
+    for _ in range(200):
+        if not local._marked(marker):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_all_of_a_hanging_group_is_ended_though_only_its_first_process_heeds_it(host: Host, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     script = f"sh -c 'trap \"\" TERM; echo $$ >{pid}; while :; do sleep 0.1; done' & wait"
     with pytest.raises(CommandTimedOut):
@@ -76,8 +119,7 @@ def test_all_of_a_hanging_group_is_ended_though_only_its_first_process_heeds_it(
     assert gone(int(pid.read_text()))
 
 
-def test_what_a_command_leaves_running_is_not_waited_for(host: LocalHost) -> None:
-    marker = host._environment["STRATA_RUN"]
+def test_what_a_command_leaves_running_is_not_waited_for(host: Host, marker: str) -> None:
     # it holds both streams for longer than any test may take
     done = host.run(Command(("sh", "-c", "sleep 1000 & echo $!; echo err >&2")))
     assert (done.exit_code, done.stderr) == (0, "err\n")
@@ -87,7 +129,7 @@ def test_what_a_command_leaves_running_is_not_waited_for(host: LocalHost) -> Non
 
 
 @pytest.mark.parametrize("argv", [("cat",), ("sh", "-c", "sleep 0.2; cat")])
-def test_much_is_said_and_heard(host: LocalHost, argv: tuple[str, ...]) -> None:
+def test_much_is_said_and_heard(host: Host, argv: tuple[str, ...]) -> None:
     text = "".join(f"{number} äöü\n" for number in range(200_000))
     assert host.run(Command(argv, stdin=text)).stdout == text
     # one that does not listen, and one that says it all at its very end
@@ -95,7 +137,7 @@ def test_much_is_said_and_heard(host: LocalHost, argv: tuple[str, ...]) -> None:
     assert len(host.run(Command(("head", "-c", "65536", "/dev/zero"))).stdout) == 65536
 
 
-def test_output_that_is_no_text_is_kept_as_far_as_it_goes(host: LocalHost) -> None:
+def test_output_that_is_no_text_is_kept_as_far_as_it_goes(host: Host) -> None:
     assert host.run(Command(("printf", r"a\377b\r\nc\rd"))).stdout == "a\ufffdb\nc\nd"
 
 
@@ -104,7 +146,7 @@ def descriptors() -> set[str]:
     return {path.name for path in Path("/proc/self/fd").iterdir() if path.exists()}
 
 
-def test_no_descriptor_is_left_open(host: LocalHost) -> None:
+def test_no_descriptor_is_left_open(host: Host) -> None:
     before = descriptors()
     for command in (
         Command(("true",), stdin="in"),
@@ -143,9 +185,9 @@ def interrupts() -> Iterator[Interrupts]:
     signal.signal(signal.SIGINT, before)
 
 
-def endless(coming: Signal, marker: str) -> None:
+def endless(coming: Signal, make: Make, marker: str) -> None:
     interrupts, tracing = Interrupts(), sys.gettrace()
-    host = LocalHost(marker, interrupts)
+    host = make(marker, interrupts)
     sys.settrace(coming.trace)
     try:
         with interrupts.listening():
@@ -155,8 +197,7 @@ def endless(coming: Signal, marker: str) -> None:
 
 
 @pytest.mark.usefixtures("interrupts")
-def test_a_signal_at_any_moment_leaves_no_process(host: LocalHost) -> None:
-    marker = host._environment["STRATA_RUN"]
+def test_a_signal_at_any_moment_leaves_no_process(host: Host, make: Make, marker: str) -> None:
     moment = reached = 0
     while True:
         # every line at first, where processes are started; then further and further apart
@@ -164,7 +205,7 @@ def test_a_signal_at_any_moment_leaves_no_process(host: LocalHost) -> None:
         coming = Signal(moment)
         # timed out only where the signal came while it was ended for that
         with pytest.raises((Interrupted, CommandTimedOut)):
-            endless(coming, marker)
+            endless(coming, make, marker)
         assert host.end_strays(marker) == [], coming.where
         if coming.where is None:
             break
@@ -173,24 +214,24 @@ def test_a_signal_at_any_moment_leaves_no_process(host: LocalHost) -> None:
 
 
 def test_a_signal_wakes_who_waits_for_a_command_that_will_not_end(
-    host: LocalHost, interrupts: Interrupts, monkeypatch: pytest.MonkeyPatch
+    make: Make, marker: str, interrupts: Interrupts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("strata.hosts.child._GRACE_S", 0.5)
-    own = LocalHost(host._environment["STRATA_RUN"], interrupts)
+    own = make(marker, interrupts)
     # signals us twice, the second time while it is being ended
     script = f"trap 'kill -INT {os.getpid()}' TERM; kill -INT {os.getpid()}; while :; do sleep 0.1; done"
     with interrupts.listening():
         with pytest.raises(Interrupted):
             own.run(Command(("sh", "-c", script)))
-        assert host.end_strays(host._environment["STRATA_RUN"]) == []
+        assert nothing_lives(marker)
         # what cleans up afterwards is not disturbed by the second one
         assert own.run(Command(("echo", "undone"))).stdout == "undone\n"
 
 
 def test_nothing_is_started_after_a_signal_and_nothing_held_is_cut_short(
-    host: LocalHost, interrupts: Interrupts, tmp_path: Path
+    make: Make, interrupts: Interrupts, tmp_path: Path
 ) -> None:
-    own = LocalHost("test", interrupts)
+    own = make("test", interrupts)
     with interrupts.listening():
         signal.raise_signal(signal.SIGINT)
         with interrupts.held():
@@ -200,8 +241,8 @@ def test_nothing_is_started_after_a_signal_and_nothing_held_is_cut_short(
     assert not (tmp_path / "x").exists()
 
 
-def test_a_stray_that_does_not_end_is_an_error(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    marker = host._environment["STRATA_RUN"]
+def test_a_stray_that_does_not_end_is_an_error(marker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = LocalHost(marker)
     monkeypatch.setattr("strata.hosts.local._STRAY_PAUSE_S", 0.0)
     stray = subprocess.Popen(["sleep", "100"], env={**os.environ, "STRATA_RUN": marker})
     try:
@@ -215,8 +256,7 @@ def test_a_stray_that_does_not_end_is_an_error(host: LocalHost, monkeypatch: pyt
         stray.wait()
 
 
-def test_strays_are_known_by_their_mark_and_nobody_else_is_ended(host: LocalHost) -> None:
-    marker = host._environment["STRATA_RUN"]
+def test_strays_are_known_by_their_mark_and_nobody_else_is_ended(host: Host, marker: str) -> None:
     mine = subprocess.Popen(["sh", "-c", "sleep 100; true"], env={**os.environ, "STRATA_RUN": marker})
     other = subprocess.Popen(["sleep", "100"], env={**os.environ, "STRATA_RUN": marker + "x"})
     try:
@@ -236,7 +276,7 @@ def test_strays_are_known_by_their_mark_and_nobody_else_is_ended(host: LocalHost
         other.wait()
 
 
-def test_files(host: LocalHost, tmp_path: Path) -> None:
+def test_files(host: Host, tmp_path: Path) -> None:
     host.write(str(tmp_path / "x"), "text")
     assert host.read(str(tmp_path / "x")) == "text"
     assert host.read(str(tmp_path / "none")) is None
@@ -246,7 +286,7 @@ def test_files(host: LocalHost, tmp_path: Path) -> None:
         host.read(str(tmp_path))
 
 
-def test_files_are_utf8_and_may_name_paths_that_are_not(host: LocalHost, tmp_path: Path) -> None:
+def test_files_are_utf8_and_may_name_paths_that_are_not(host: Host, tmp_path: Path) -> None:
     path = tmp_path / "x"
     host.write(str(path), os.fsdecode(b"filename=/srv/\xff\xc3\xa4"))
     assert path.read_bytes() == b"filename=/srv/\xff\xc3\xa4"

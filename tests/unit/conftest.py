@@ -7,6 +7,11 @@ import subprocess
 from typing import NoReturn
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No test of what is right may depend on how busy the machine is.
+settings.register_profile("strata", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("strata")
 
 _STARTERS = ["fork", "forkpty", "popen", "posix_spawn", "posix_spawnp", "system"]
 _STARTERS += [name for name in dir(os) if name.startswith(("exec", "spawn"))]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::duration::parse_duration;
-use crate::{device, sample};
+use crate::{age, device, disk, fill, sample, serve, wml};
 
 /// What the user wrote cannot be done; nothing was started.
 const BAD_INPUT: u8 = 2;
@@ -47,6 +47,70 @@ enum Command {
         /// The device node, or a symbolic link to one
         path: PathBuf,
     },
+    /// Modelled disks: block devices whose every completion a model says
+    #[command(subcommand)]
+    Disk(disk::Command),
+    /// Execute on this machine what a controller asks; Strata starts this itself
+    #[command(group(clap::ArgGroup::new("transport").required(true)))]
+    Serve {
+        /// Speak by the standard streams, until they are closed
+        #[arg(long, group = "transport")]
+        stdio: bool,
+        /// Speak through the memory of a lab machine on a virtual clock
+        #[arg(long, group = "transport")]
+        mailbox: bool,
+    },
+    /// Fill a directory or a block device with seeded content that does not compress, and say how much, as JSON
+    Fill {
+        /// An empty directory, or a block device, which is overwritten from its start on
+        path: PathBuf,
+        /// How full the file system or device is to be
+        #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+        share: u64,
+        /// How much of what is written repeats what was written before
+        #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = parse_percent)]
+        duplicates: u64,
+        /// Decides the content
+        #[arg(long, value_name = "NUMBER", default_value = "1")]
+        seed: u64,
+    },
+    /// Create, change and delete files in a directory, in a sequence that depends on the seed alone; counts as JSON
+    ///
+    /// Round 0 creates the files; every later one makes as many changes as there are files.
+    Age {
+        /// A directory that exists: empty for round 0, and for later rounds as those before left it
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+        /// Decides the sequence
+        #[arg(long, value_name = "NUMBER", default_value = "1")]
+        seed: u64,
+        /// How many files
+        #[arg(long, value_name = "NUMBER")]
+        files: u64,
+        /// How many bytes all files may have together
+        #[arg(long, value_name = "NUMBER")]
+        bytes: u64,
+        /// The first round to carry out
+        #[arg(long, value_name = "NUMBER", default_value = "0")]
+        first: u64,
+        /// How many rounds to carry out
+        #[arg(long, value_name = "NUMBER")]
+        rounds: u64,
+    },
+    /// Run and check programs in the Workload Model Language of filebench
+    Wml {
+        #[command(subcommand)]
+        command: wml::cli::Command,
+    },
+}
+
+/// Parts per million.
+fn parse_percent(text: &str) -> Result<u64, String> {
+    let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+    match percent {
+        Some(percent) if (0.0..=100.0).contains(&percent) => Ok((percent * 1e4).round() as u64),
+        _ => Err(format!("'{text}' is not a percentage; write it as 80%")),
+    }
 }
 
 fn parse_device(text: &str) -> Result<(String, PathBuf), String> {
@@ -62,14 +126,33 @@ pub fn main() -> u8 {
         Command::Sample { out, interval, timeout, devices, command } => {
             sample::run(&sample::Request { out, interval, timeout, devices, command })
         }
+        Command::Disk(command) => disk::run(command),
         Command::Device { path } => device::inspect(&path).map(|report| {
             println!("{}", serde_json::json!(report));
             0
         }),
+        Command::Serve { mailbox, .. } => {
+            serve::run(if mailbox { serve::Transport::Mailbox } else { serve::Transport::Stdio })
+        }
+        Command::Fill { path, share, duplicates, seed } => {
+            said(fill::run(&fill::Request { path, share_ppm: share, duplicates_ppm: duplicates, seed }))
+        }
+        Command::Age { dir, seed, files, bytes, first, rounds } => {
+            let rounds = first..first.saturating_add(rounds);
+            said(age::run(&age::Request { directory: dir, seed, files, bytes, rounds }))
+        }
+        Command::Wml { command } => wml::cli::main(command),
     };
     outcome.unwrap_or_else(|message| {
         eprintln!("strata-engine: {message}");
         BAD_INPUT
+    })
+}
+
+fn said(outcome: Result<impl serde::Serialize, String>) -> Result<u8, String> {
+    outcome.map(|report| {
+        println!("{}", serde_json::json!(report));
+        0
     })
 }
 
@@ -81,6 +164,15 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_percentage_has_its_sign() {
+        assert_eq!(parse_percent("80%"), Ok(800_000));
+        assert_eq!(parse_percent("0.1%"), Ok(1000));
+        for wrong in ["80", "", "%", "101%", "-1%", "NaN%", "80 %"] {
+            assert!(parse_percent(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -2,13 +2,19 @@
 //!
 //! One static binary without Python or configuration, the same on a host, in a lab machine and in a guest.
 
+mod age;
 mod cli;
 mod device;
+mod disk;
 mod duration;
+mod fill;
 mod machine;
 mod procfs;
+mod random;
 mod sample;
+mod serve;
 mod supervise;
+mod wml;
 
 use std::process::ExitCode;
 

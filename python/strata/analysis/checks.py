@@ -171,7 +171,9 @@ def _over_visits(view: View, workload: WorkloadView) -> Iterator[Caution]:
     if not rows:
         return
     table, names = everything[rows], [view.stacks[row] for row in rows]
-    yield from _drift(table, workload)
+    exact = view.testbed.clock == "virtual"
+    if not exact:  # there, rounds are seeds: no time passes from one to the next
+        yield from _drift(table, workload)
     level = _without_rounds(table)
     away = level - np.nanmedian(level, axis=1, keepdims=True)
     usual = float(np.median(np.nanmedian(np.abs(away), axis=1)))
@@ -185,11 +187,15 @@ def _over_visits(view: View, workload: WorkloadView) -> Iterator[Caution]:
                     name,
                     workload.text,
                     f"Visits of {name} under {workload.text} vary by {percent(variation)} (standard deviation over "
-                    "mean). Likely causes: other work on the machine, a device that throttles or cleans up, or a stack "
-                    "that is erratic. Stop other work, or run more rounds.",
+                    + (
+                        "mean). There is no noise in them: this stack depends that much on its seed. Run more seeds."
+                        if exact
+                        else "mean). Likely causes: other work on the machine, a device that throttles or cleans up, "
+                        "or a stack that is erratic. Stop other work, or run more rounds."
+                    ),
                 )
         if values.size >= FEWEST_FOR_OUTLIER:
-            yield from _outliers(flat - np.median(values), usual, name, workload)
+            yield from _outliers(flat - np.median(values), usual, name, workload, exact)
         if values.size >= FEWEST_FOR_MODES:
             modes = two_modes(values)
             if modes is not None:
@@ -204,7 +210,7 @@ def _over_visits(view: View, workload: WorkloadView) -> Iterator[Caution]:
                 )
 
 
-def _outliers(away: Array, usual: float, name: str, workload: WorkloadView) -> Iterator[Caution]:
+def _outliers(away: Array, usual: float, name: str, workload: WorkloadView, exact: bool) -> Iterator[Caution]:
     """`away` is each round's distance from the stack's median, `usual` the typical median distance of all stacks."""
     # The median distance of 5 visits is often small by chance; what is usual for all stacks steadies it.
     scale = max(float(np.nanmedian(np.abs(away))), usual)
@@ -220,8 +226,9 @@ def _outliers(away: Array, usual: float, name: str, workload: WorkloadView) -> I
             name,
             workload.text,
             f"{name} under {workload.text} was far from its other visits in round{'s' if len(far) > 1 else ''} {which} "
-            f"({size} {side}). Likely cause: something else used the machine. It is kept in the figures; more rounds "
-            "make it matter less.",
+            f"({size} {side}). "
+            + ("That is what this seed gives." if exact else "Likely cause: something else used the machine.")
+            + " It is kept in the figures; more rounds make it matter less.",
         )
 
 

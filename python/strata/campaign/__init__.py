@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from strata.campaign.as_file import as_file
 from strata.campaign.campaign import (
     DEFAULT_DISK_BYTES,
     DEFAULT_WORKLOADS,
@@ -15,6 +16,8 @@ from strata.campaign.campaign import (
     DiskSpec,
     differences,
     from_expressions,
+    model_text,
+    placed,
 )
 from strata.campaign.expand import canonical
 from strata.campaign.stacks import parse_stacks
@@ -26,12 +29,15 @@ __all__ = [
     "DEFAULT_WORKLOADS",
     "Campaign",
     "DiskSpec",
+    "as_file",
     "canonical",
     "differences",
     "from_expressions",
     "load",
+    "model_text",
     "parse_stacks",
     "parse_workloads",
+    "placed",
 ]
 
 

@@ -5,26 +5,38 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from strata.campaign import testbed as testbeds
 from strata.campaign.factors import Linker
 from strata.campaign.source import Problems, Source
 from strata.campaign.stacks import distinct, expand, read_tree
 from strata.campaign.workloads import read_workload, resolve_workloads
-from strata.model import Call, Catalogue, Rule, Stack, WorkloadCatalogue
+from strata.model import Call, Catalogue, Rule, Stack, Testbed, WorkloadCatalogue, WriteCache
 from strata.units import format_size
 
 DEFAULT_DISK_BYTES = 4 << 30
 DEFAULT_WORKLOADS = ("fio/randrw-75-25", "dd/seqwrite-sync")
-LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True)
 class DiskSpec:
-    """What a disk role stands for when the operator gives no device: a sparse file of this size."""
+    """What a disk role stands for when the operator gives no device: a sparse file, or a disk of the lab."""
 
     size_bytes: int = DEFAULT_DISK_BYTES
+    model: str | None = None  # lab: the name of a model, or the path of a file that holds one
+    model_text: str | None = None  # what that file says
+    write_cache: WriteCache | None = None
+
+    def described(self) -> str:
+        """Its size and what else was said of it; a model's file by its content."""
+        parts = [format_size(self.size_bytes)]
+        if self.model is not None:
+            parts.append(f"model {self.model if self.model_text is None else 'SHA-256 ' + _digest(self.model_text)}")
+        if self.write_cache is not None:
+            parts.append(f"write cache {self.write_cache}")
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +45,10 @@ class Campaign:
     about: str
     stacks: tuple[Stack, ...]
     workloads: tuple[Call, ...]
-    rule: Rule
-    seed: int | None  # None: one is drawn when the run begins, and stored
+    rule: Rule  # by the virtual clock a round is a seed: round r runs with `seed` + r
+    seed: int | None  # None: one is drawn when the run begins, and stored; never None by the virtual clock
     disks: Mapping[str, DiskSpec]  # every role that a stack uses
-    testbed: str
+    testbed: Testbed
     memory_bytes: int | None  # stated budget, equal for every stack; None: all the machine has
     text: str  # a campaign file that loads to this campaign; for a file: as it was written
 
@@ -45,7 +57,7 @@ class Campaign:
         """Equal for two campaigns whose visits can be counted together.
 
         SHA-256 over what `describe` shows: asking for more rounds, another budget, seed or name, reordering and
-        comments leave it as it is.
+        comments leave it as it is; but by the virtual clock a seed says which figures come out.
         """
         content = json.dumps(self.describe(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
@@ -56,16 +68,43 @@ class Campaign:
             "stacks": sorted(stack.text for stack in self.stacks),
             "workloads": sorted(call.text for call in self.workloads),
             "content": {
-                f"{call.name}{call.path}": hashlib.sha256(
-                    str(call.values["content"]).encode("utf-8", "surrogatepass")
-                ).hexdigest()
+                f"{call.name}{call.path}": _digest(str(call.values["content"]))
                 for call in self.workloads
                 if call.path is not None
             },
-            "disks": {role: format_size(disk.size_bytes) for role, disk in sorted(self.disks.items())},
-            "testbed": self.testbed,
+            "disks": {role: disk.described() for role, disk in sorted(self.disks.items())},
+            "testbed": testbeds.described(self.testbed),
             "memory": None if self.memory_bytes is None else format_size(self.memory_bytes),
+            **({"seed": self.seed} if self.testbed.clock == "virtual" else {}),
         }
+
+
+def placed(campaign: Campaign, testbed: Testbed) -> Campaign:
+    """The same campaign elsewhere. Outside the lab a disk is what it is: its model is left behind."""
+    disks = campaign.disks
+    if testbed.kind != "lab":
+        disks = {role: replace(disk, model=None, model_text=None) for role, disk in disks.items()}
+    return replace(campaign, testbed=testbed, disks=disks, seed=seed_of(campaign.seed, testbed))
+
+
+def seed_of(stated: int | None, testbed: Testbed) -> int | None:
+    """Exact figures are the same wherever nothing else was said, so their seed is never drawn."""
+    return testbeds.FIRST_SEED if stated is None and testbed.clock == "virtual" else stated
+
+
+def model_text(model: str, read_file: Callable[[str], str]) -> str | None:
+    """What the file of a disk model says; None for the name of a model. Raises ValueError with a sentence."""
+    if not model.endswith((".yaml", ".yml")):
+        return None
+    try:
+        return read_file(model)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ValueError(f"cannot read {model}: {why}; check the path") from error
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -122,7 +161,7 @@ def from_expressions(
         rule=Rule(),
         seed=None,
         disks=disks_of(stacks, {}),
-        testbed=LOCAL,
+        testbed=Testbed(),
         memory_bytes=None,
         text=_as_file(_name(expressions), expressions, texts),
     )

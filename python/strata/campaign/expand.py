@@ -30,6 +30,14 @@ _KINDS = {
     Kind.ENGINE: "a container engine",
     Kind.GRANT: "a disk as it was given",
 }
+_ABILITIES = {
+    "snapshot": "can hold snapshots",
+    "degrade": "can lose a disk",
+    "rebuild": "can rebuild a disk",
+    "balance": "can be balanced",
+    "dedupe": "can be deduplicated",
+    "volume": "can carry volumes",
+}
 
 
 def canonical(node: Node) -> str:
@@ -64,6 +72,7 @@ class _Known:
     text: str
     height: int
     disks: int
+    offers: frozenset[str]  # abilities of all that it stands on, its own included
 
 
 @dataclass(slots=True)
@@ -165,11 +174,11 @@ class Expander:
         return [_State((), False, (), bound)]
 
     def _disk(self, role: str) -> Node:
+        info = self.layers.get(DISK)
         if role not in self._call_of:
-            info = self.layers.get(DISK)
             values = {param.name: param.default for param in info.params} if info else {}
             self._call_of[role] = Call(DISK, role, values | {"role": role})
-        return self._node(self._call_of[role], (), Kind.BLOCK)
+        return self._node(self._call_of[role], (), Kind.BLOCK, info.offers if info else frozenset())
 
     def _sources(self) -> list[str]:
         return [name for name, info in self.layers.items() if not info.accepts and name != DISK]
@@ -291,7 +300,8 @@ class Expander:
         for variant in self.calls.variants(info.name, info.params, args, tree.at, below.bound):
             levels, bound = below.levels + variant.levels, below.bound + variant.bound
             if variant.resolved is None:
-                self._fits(tree.at, info, below.nodes)
+                if self._fits(tree.at, info, below.nodes):
+                    self._can(tree.at, info, below.nodes)
                 found.append(_State(self._unknown(below.nodes, info), False, levels, bound))
                 continue
             text = info.name + variant.resolved.text
@@ -301,9 +311,9 @@ class Expander:
             if info.accepts and not below.nodes:
                 found.append(_State((), False, levels, bound))
                 continue
-            fits = self._fits(tree.at, info, below.nodes)
+            fits = self._fits(tree.at, info, below.nodes) and self._can(tree.at, info, below.nodes)
             groups = [below.nodes] if info.many or not info.accepts else [(node,) for node in below.nodes]
-            nodes = tuple(self._node(call, group, info.provides) for group in groups)
+            nodes = tuple(self._node(call, group, info.provides, info.offers) for group in groups)
             if not self._small(tree.at, nodes):
                 nodes, fits = (), False  # said once, not again for every layer above
             found.append(_State(nodes, below.good and fits, levels, bound))
@@ -315,9 +325,9 @@ class Expander:
             return ()
         call = self._call_of.setdefault(f"{info.name}(?)", Call(info.name, f"{info.name}(?)", {}))
         groups = [below] if info.many or not info.accepts else [(node,) for node in below]
-        return tuple(self._node(call, group, info.provides) for group in groups)
+        return tuple(self._node(call, group, info.provides, info.offers) for group in groups)
 
-    def _node(self, call: Call, inputs: tuple[Node, ...], provides: Kind | None) -> Node:
+    def _node(self, call: Call, inputs: tuple[Node, ...], provides: Kind | None, offers: frozenset[str]) -> Node:
         key = (id(call), *map(id, inputs))
         node = self._node_of.get(key)
         if node is None:
@@ -328,6 +338,7 @@ class Expander:
                 text=_text(call.text, [(known.text, known.height > 1) for known in below]),
                 height=1 + max((known.height for known in below), default=0),
                 disks=sum(known.disks for known in below) if inputs else 1,
+                offers=offers.union(*(known.offers for known in below)),
             )
         return node
 
@@ -350,6 +361,16 @@ class Expander:
                 f"{info.name} sits on {wants}, but {node.call.name} gives {_KINDS[kind]}; {way}, or change the order",
             )
         return fits
+
+    def _can(self, at: At, info: LayerInfo, below: Sequence[Node]) -> bool:
+        """Whether something below every input offers what this layer needs."""
+        if not info.needs or all(info.needs in self._known[id(node)].offers for node in below):
+            return True
+        offering = sorted(name for name, layer in self.layers.items() if info.needs in layer.offers)
+        ability = _ABILITIES.get(info.needs, f"offers {info.needs}")
+        way = listed(offering).replace(" and ", " or ") if offering else "there is none, so take it out"
+        self.problems.add(at, f"{info.name} needs a layer below that {ability}: {way}")
+        return False
 
     def _small(self, at: At, nodes: Sequence[Node]) -> bool:
         if any(self._known[id(node)].height > MAX_HEIGHT for node in nodes):

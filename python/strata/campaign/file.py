@@ -2,9 +2,9 @@
 
     name: lxd-backends             # the file's own name when left out
     about: what it is for
-    testbed: local
+    testbed: local                 # or lab, ssh:HOST, {lab: {clock: virtual, debian: 13, memory: 8G, cpus: 1 ...}}
     memory: 2G                     # a stated budget, equal for every stack
-    disks: {hdd: {size: 8G}}       # sizes of the sparse files; 4G where nothing is said
+    disks: {hdd: {size: 8G, model: hdd-7200, write_cache: volatile}}  # 4G where nothing is said; models in the lab only
     factors:
       fs: [ext4, xfs(noatime)]     # `$fs` in an expression stands for {ext4, xfs(noatime)}
       mode: [none, writeback]      # used twice, a factor takes the same level in both places
@@ -20,6 +20,7 @@
       - {dd/seqwrite-sync: {size: {any: [1G, 2G]}}}
     rule: {rounds: 5, within: 3%, confidence: 95%, budget: 2h}
     seed: 7
+    seeds: 3                       # by the virtual clock, in place of rounds
 
 Spelled out, a stack is a list from the disks up. An item is an expression, `{LAYER: {ARGUMENT: VALUE}}`,
 `{any: [...]}` for alternatives, `{join: [...]}` for inputs side by side, `{count: N, of: ...}` for N of the same, or
@@ -32,9 +33,18 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from strata.campaign.campaign import DEFAULT_DISK_BYTES, DEFAULT_WORKLOADS, Campaign, DiskSpec, disks_of
+from strata.campaign import testbed as testbeds
+from strata.campaign.campaign import (
+    DEFAULT_DISK_BYTES,
+    DEFAULT_WORKLOADS,
+    Campaign,
+    DiskSpec,
+    disks_of,
+    model_text,
+    seed_of,
+)
 from strata.campaign.document import Document, Path, read
 from strata.campaign.exclude import remaining
 from strata.campaign.factors import Linker, label
@@ -43,7 +53,7 @@ from strata.campaign.spelled import Spelled
 from strata.campaign.stacks import distinct, expand
 from strata.campaign.tree import Tree
 from strata.campaign.workloads import read_workload, resolve_workloads
-from strata.model import Catalogue, Rule, Stack, WorkloadCatalogue
+from strata.model import Catalogue, Rule, Stack, Testbed, WorkloadCatalogue, WriteCache
 from strata.units import parse_percent, parse_size, parse_time
 
 
@@ -69,6 +79,53 @@ class _Model(BaseModel):
 
 class DiskModel(_Model):
     size: Annotated[Size, Field(ge=1 << 20)] = DEFAULT_DISK_BYTES
+    model: Annotated[Text, Field(min_length=1)] | None = None
+    write_cache: WriteCache | None = None
+
+
+class LabModel(_Model):
+    clock: Literal["real", "virtual"] = "real"
+    debian: Annotated[int, Field(ge=1, le=99)] = Testbed().debian
+    kernel: Annotated[str, _read(testbeds.parse_kernel)] | None = None
+    memory: Annotated[Size, Field(ge=1 << 28)] | None = None
+    cpus: Annotated[int, Field(ge=1, le=255)] | None = None
+    features: list[Literal["containers", "postgres", "qemu", "zfs"]] = Field(default_factory=list)
+
+    def testbed(self) -> Testbed:
+        usual = testbeds.lab(self.clock)
+        return Testbed(
+            "lab",
+            clock=self.clock,
+            debian=self.debian,
+            kernel=self.kernel,
+            memory_bytes=self.memory or usual.memory_bytes,
+            cpus=self.cpus or usual.cpus,
+            features=frozenset(self.features),
+        )
+
+
+class TestbedModel(_Model):
+    """One of the keys, or in short `local`, `lab`, `ssh:HOST`."""
+
+    local: None = None
+    lab: LabModel | None = None
+    ssh: Annotated[str, _read(testbeds.parse_host)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            short = testbeds.parse_kind(value)
+            return {short.kind: {} if short.kind == "lab" else short.host}
+        if isinstance(value, dict) and len(value) == 1:
+            usual = {"lab": {}, "ssh": ""}  # of what stands there with nothing after it
+            return {kind: usual.get(kind) if said is None else said for kind, said in value.items()}
+        raise ValueError("one testbed belongs here; write local, lab, ssh:HOST or {lab: {debian: 13}}")
+
+    def testbed(self) -> Testbed:
+        if self.lab is not None:
+            return self.lab.testbed()
+        return Testbed("ssh", self.ssh) if self.ssh is not None else Testbed()
 
 
 class RuleModel(_Model):
@@ -81,7 +138,7 @@ class RuleModel(_Model):
 class CampaignModel(_Model):
     name: Text | None = None
     about: Text = ""
-    testbed: Literal["local"] = "local"
+    testbed: TestbedModel = Field(default_factory=lambda: TestbedModel(local=None))
     memory: Annotated[Size, Field(ge=1 << 20)] | None = None
     disks: dict[str, DiskModel] = Field(default_factory=dict)
     factors: dict[str, Annotated[list[Text], Field(min_length=1)]] = Field(default_factory=dict)
@@ -90,13 +147,30 @@ class CampaignModel(_Model):
     workloads: Annotated[list[Any], Field(min_length=1)] | None = None
     rule: RuleModel = Field(default_factory=RuleModel)
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    seeds: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
 
-_MODELS: tuple[tuple[int, str, type[_Model]], ...] = ((1, "rule", RuleModel), (2, "disks", DiskModel))
+_MODELS: tuple[tuple[int, str, type[_Model]], ...] = (
+    (1, "rule", RuleModel),
+    (2, "disks", DiskModel),
+    (1, "testbed", TestbedModel),
+    (2, "testbed", LabModel),
+)
 _HOW = {
     "name": "write a short text",
     "about": "write a text, in quotation marks if it holds signs",
-    "testbed": "write local",
+    "testbed": "write local, lab, ssh:HOST or {lab: {debian: 13}}",
+    "local": "write testbed: local, with nothing after it",
+    "lab": "write it as testbed: {lab: {debian: 13, clock: virtual}}",
+    "ssh": "write the host, as testbed: ssh:root@server",
+    "clock": "write real or virtual",
+    "debian": "write the number of a release, as 13",
+    "kernel": "write a version, as 6.12",
+    "lab.memory": "write a size of at least 256M, as 3G",
+    "cpus": "write a whole number from 1 to 255",
+    "features": f"write a list of some of these: {', '.join(testbeds.FEATURES)}",
+    "model": "write the name of a model, as hdd-7200, or the path of a file of yours that ends in .yaml",
+    "write_cache": "write volatile, protected or none",
     "memory": "write a size of at least 1M, as 2G",
     "size": "write a size of at least 1M, as 8G",
     "disks": "write it as disks: {hdd: {size: 8G}}",
@@ -110,6 +184,7 @@ _HOW = {
     "confidence": "write a percentage of at least 50% and below 100%, as 95%",
     "budget": "write a time, as 2h",
     "seed": "write a whole number from 0 on",
+    "seeds": "write a whole number from 1 to 10000",
 }
 
 
@@ -134,20 +209,24 @@ def load(
     if data.get("workloads") is None:
         calls = [read_workload(Source(text, "default workload"), problems) for text in DEFAULT_WORKLOADS]
     wanted = resolve_workloads(calls, workloads, read_file, problems)
+    specs = {} if model is None else _disk_specs(model, document, read_file, problems)
+    if model is not None:
+        _check_seeds(model, document, problems)
     if not problems.found:
         _check_disks(stacks, document, problems)
         stacks = remaining(stacks, rules, removed, document, problems)
     problems.raise_if_any()
     assert model is not None
+    testbed = model.testbed.testbed()
     return Campaign(
         name=model.name or PurePath(where).stem,
         about=model.about,
         stacks=tuple(distinct(stacks)),
         workloads=tuple(wanted),
-        rule=Rule(model.rule.rounds, model.rule.within, model.rule.confidence, model.rule.budget),
-        seed=model.seed,
-        disks=disks_of(stacks, {role: DiskSpec(disk.size) for role, disk in model.disks.items()}),
-        testbed=model.testbed,
+        rule=Rule(model.seeds or model.rule.rounds, model.rule.within, model.rule.confidence, model.rule.budget),
+        seed=seed_of(model.seed, testbed),
+        disks=disks_of(stacks, specs),
+        testbed=testbed,
         memory_bytes=model.memory,
         text=text,
     )
@@ -202,6 +281,38 @@ def _check_disks(stacks: list[Stack], document: Document, problems: Problems) ->
             )
 
 
+def _disk_specs(
+    model: CampaignModel, document: Document, read_file: Callable[[str], str], problems: Problems
+) -> dict[str, DiskSpec]:
+    specs = {}
+    for role, disk in model.disks.items():
+        at = document.value_at(("disks", role, "model"))
+        text = None
+        if disk.model is not None and model.testbed.lab is None:
+            problems.add(at, "only a disk of the lab has a model; write testbed: lab, or take the model out")
+        elif disk.model is not None:
+            try:
+                text = model_text(disk.model, read_file)
+            except ValueError as error:
+                problems.add(at, str(error))
+        specs[role] = DiskSpec(disk.size, disk.model, text, disk.write_cache)
+    return specs
+
+
+def _check_seeds(model: CampaignModel, document: Document, problems: Problems) -> None:
+    if model.seeds is None:
+        return
+    at = document.value_at(("seeds",))
+    if model.testbed.testbed().clock != "virtual":
+        problems.add(
+            at,
+            "seeds are the replicates of the virtual clock; write rule: {rounds: N}, "
+            "or testbed: {lab: {clock: virtual}}",
+        )
+    elif "rounds" in model.rule.model_fields_set:
+        problems.add(at, "by the virtual clock a round is a seed; write seeds or rounds, not both")
+
+
 # ---------------------------------------------------------------- what pydantic says, in our words
 
 
@@ -222,8 +333,9 @@ def _validated(document: Document, problems: Problems) -> CampaignModel | None:
                 problems.add(document.value_at(path), str(one["ctx"]["error"]))
             else:
                 key = next((str(part) for part in reversed(path) if part in _HOW), "stacks")
+                how = _HOW.get(".".join(map(str, path[-2:])), _HOW[key])
                 given = f"'{one['input']}'" if isinstance(one["input"], str) else "what stands here"
-                problems.add(document.value_at(path), f"{key} cannot be {given}; {_HOW[key]}")
+                problems.add(document.value_at(path), f"{key} cannot be {given}; {how}")
         return None
 
 

@@ -37,6 +37,27 @@ _Wipe = Annotated[
     list[str],
     typer.Option("--wipe", metavar="STABLE-ID", help="a device given with --device may lose the signatures it carries"),
 ]
+_On = Annotated[
+    str | None,
+    typer.Option("--on", metavar="local|lab|ssh:HOST", help="where to run; else what the campaign file says, or local"),
+]
+_Clock = Annotated[
+    str | None,
+    typer.Option("--clock", metavar="real|virtual", help="of the lab; virtual: exact figures, on modelled disks"),
+]
+_Debian = Annotated[int | None, typer.Option("--debian", metavar="N", help="of the lab: the release it is made of")]
+_Kernel = Annotated[
+    str | None, typer.Option("--kernel", metavar="V", help="of the lab: another kernel than the release's own, as 6.1")
+]
+_Model = Annotated[
+    list[str],
+    typer.Option(
+        "--disk", metavar="ROLE=MODEL", help="of the lab: what disk to be like, by a model's name or FILE.yaml"
+    ),
+]
+_Seeds = Annotated[
+    int | None, typer.Option("--seeds", metavar="N", min=1, help="by the virtual clock: visits of every stack")
+]
 _Json = Annotated[bool, typer.Option("--json", help="for programs")]
 _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="the directory of a run")]
 
@@ -56,13 +77,20 @@ def plan(
     size: _Size = [],  # noqa: B006
     device: _Device = [],  # noqa: B006
     wipe: _Wipe = [],  # noqa: B006
+    on: _On = None,
+    clock: _Clock = None,
+    debian: _Debian = None,
+    kernel: _Kernel = None,
+    disk: _Model = [],  # noqa: B006
+    seeds: _Seeds = None,
     commands: Annotated[bool, typer.Option("--commands", help="every command, as it would be typed")] = False,
     json: _Json = False,
 ) -> None:
     """What a campaign would do here: stacks, reasons to skip, time, room. Touches nothing."""
-    from strata.cli import plan
+    from strata.cli import plan, written
 
-    plan.plan(what, workload, size, device, wipe, commands, json)
+    where = written.Where(on, clock, debian, kernel, tuple(disk), seeds)
+    plan.plan(what, workload, size, device, wipe, where, commands, json)
 
 
 @app.command()
@@ -79,13 +107,20 @@ def run(
     size: _Size = [],  # noqa: B006
     device: _Device = [],  # noqa: B006
     wipe: _Wipe = [],  # noqa: B006
+    on: _On = None,
+    clock: _Clock = None,
+    debian: _Debian = None,
+    kernel: _Kernel = None,
+    disk: _Model = [],  # noqa: B006
+    seeds: _Seeds = None,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask before overwriting the devices given")] = False,
     json: _Json = False,
 ) -> None:
     """Build, measure, decide. Given a DIR that holds the same campaign, go on where it stopped."""
-    from strata.cli import run
+    from strata.cli import run, written
 
-    run.run(what, workload, out, budget, rounds, size, device, wipe, yes, json)
+    where = written.Where(on, clock, debian, kernel, tuple(disk), seeds)
+    run.run(what, workload, out, budget, rounds, size, device, wipe, where, yes, json)
 
 
 @app.command()
@@ -126,6 +161,32 @@ def clean(directory: _Directory, json: _Json = False) -> None:
 
 
 @app.command()
+def verify(
+    directory: _Directory,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="keep the second run there; else it is thrown away")
+    ] = None,
+    json: _Json = False,
+) -> None:
+    """Run an exact campaign (--clock virtual) again and compare every figure, digit by digit."""
+    from strata.cli import verify
+
+    verify.verify_run(directory, out, json)
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+def wml(
+    arguments: Annotated[
+        list[str], typer.Argument(metavar="FILE --dir DIR [OPTION...] | check FILE", help="--help lists the options")
+    ],
+) -> None:
+    """Run a filebench program (a .f file, or builtin:fileserver and its like) in a directory, or check one."""
+    from strata.cli import wml
+
+    wml.wml(arguments)
+
+
+@app.command()
 def show(
     what: Annotated[str, typer.Argument(metavar="layers|workloads|metrics")],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
@@ -135,6 +196,49 @@ def show(
     from strata.cli import show
 
     show.show(what, name, json)
+
+
+lab = typer.Typer(
+    help="The lab: a throw-away machine in QEMU, made of Debian's packages, for any stack without root or disks.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(lab, name="lab")
+
+
+@lab.command("build")
+def lab_build(
+    debian: Annotated[int, typer.Option("--debian", metavar="12|13", help="the release that it is made of")] = 13,
+    features: Annotated[
+        str | None, typer.Option("--with", metavar="FEATURE,...", help="zfs, containers, postgres, qemu")
+    ] = None,
+    kernel: Annotated[
+        str | None, typer.Option("--kernel", metavar="V", help="another kernel than the release's own, as 6.1")
+    ] = None,
+) -> None:
+    """Make it, once; it is kept in your cache. As an ordinary user where user namespaces allow, else as root."""
+    from strata.cli import lab
+
+    lab.build(debian, features, kernel)
+
+
+@lab.command("status")
+def lab_status(json: _Json = False) -> None:
+    """The labs that are built: what they are, their size and age."""
+    from strata.cli import lab
+
+    lab.status(json)
+
+
+@lab.command("remove")
+def lab_remove(
+    names: Annotated[list[str], typer.Argument(metavar="[NAME...]", help="as `strata lab status` shows them")] = [],  # noqa: B006
+    everything: Annotated[bool, typer.Option("--all", help="all of them, and what building them kept")] = False,
+) -> None:
+    """Remove labs from the cache, with the machine states saved from them."""
+    from strata.cli import lab
+
+    lab.remove(names, everything)
 
 
 @app.callback(invoke_without_command=True)

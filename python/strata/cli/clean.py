@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from strata.hosts.local import LocalHost
-from strata.run import clean as cleaning
-from strata.run import lock
+from strata.run import lock, testbeds
 from strata.run.signals import Interrupts
 from strata.store import reader
 from strata.store.writer import Store
@@ -19,9 +17,8 @@ def clean(directory: Path, as_json: bool) -> None:
     with lock.locked(directory), interrupts.listening():
         store = Store.resume(directory)
         try:
-            uuid = store.identity().uuid
             with interrupts.held():
-                done = cleaning.clean(store, LocalHost(uuid), uuid, lambda progress: None)
+                done = testbeds.clean(store, lambda progress: None)
         finally:
             store.close()
     if as_json:

@@ -22,10 +22,8 @@ def doctor(as_json: bool) -> None:
     load_reasons = {name: w.reasons_not_to_run(_bare(name, w.info.params), facts) for name, w in loads.items()}
     works = any(not why for why in layer_reasons.values()) and any(not why for why in load_reasons.values())
     if as_json:
-        machine = asdict(facts) | {"filesystems": sorted(facts.filesystems), "schedulers": sorted(facts.schedulers)}
-        print(
-            json.dumps({"version": 1, "machine": machine, "layers": layer_reasons, "workloads": load_reasons}, indent=2)
-        )
+        plain = {"version": 1, "machine": asdict(facts), "layers": layer_reasons, "workloads": load_reasons}
+        print(json.dumps(plain, indent=2, default=sorted))
     else:
         print("\n".join([*_machine(facts), *_list("layers", layer_reasons), *_list("workloads", load_reasons)]))
     if not works:
@@ -44,6 +42,7 @@ def _machine(facts: Facts) -> list[str]:
         f"{facts.os}, kernel {facts.kernel_text}, {facts.cpus} x {facts.cpu_model or 'unknown processor'}",
         f"{human_size(facts.memory_bytes)} of memory, {human_size(facts.free_bytes)} free here for disk files, {who}",
         f"I/O schedulers: {', '.join(sorted(facts.schedulers)) or 'none found'}",
+        *facts.caveats,
     ]
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from strata import layers
+from strata.campaign import testbed
 from strata.cli import written
-from strata.hosts.local import LocalHost
+from strata.model import Disk, Testbed
 from strata.run import plan as planning
-from strata.run import session
+from strata.run import session, testbeds
 from strata.units import format_size, human_size, human_time
 
 
@@ -19,12 +21,13 @@ def plan(
     sizes: list[str],
     device: list[str],
     wipe: list[str],
+    where: written.Where,
     commands: bool,
     as_json: bool,
 ) -> None:
-    campaign = written.campaign(what, loads, sizes)
-    host = LocalHost("plan")
-    made, _ = session.look(host, campaign, session.devices(device, wipe), Path("runs"))
+    campaign = written.campaign(what, loads, sizes, where)
+    with testbeds.sites(campaign, Path("runs"), "plan") as sites:
+        made = session.look(sites, campaign, session.devices(device, wipe), Path("runs")).plan
     rounds = campaign.rule.rounds
     visits = rounds * len(made.runnable)
     drivers = layers.drivers()
@@ -40,7 +43,8 @@ def plan(
                 {"workload": call.text, "primary": metric.name, "unit": metric.unit, "better": metric.better}
                 for call, _, metric in made.workloads
             ],
-            "disks": [{"role": d.role, "size_bytes": d.size_bytes, "device": d.device} for d in made.disks],
+            "testbed": testbed.described(campaign.testbed),
+            "disks": [asdict(disk) for disk in made.disks],
             "rounds": rounds,
             "visits": visits,
             "seconds": visits * made.seconds_per_visit,
@@ -64,8 +68,10 @@ def plan(
         f"       {call.text}: {metric.name}, {metric.unit}, {metric.better} is better"
         for call, _, metric in made.workloads
     ]
+    if campaign.testbed.kind != "local":
+        lines += ["testbed", f"       {testbed.described(campaign.testbed)}"]
     lines.append("disks")
-    lines += [f"       {d.role}: {d.device or 'a sparse file of ' + format_size(d.size_bytes)}" for d in made.disks]
+    lines += [f"       {d.role}: {_disk(d, campaign.testbed)}" for d in made.disks]
     if made.growth_bytes:
         lines.append(f"       the files can grow to {human_size(made.growth_bytes)}, one visit at a time")
     for path, own in made.directories.items():
@@ -83,3 +89,9 @@ def plan(
     for name, listing in typed.items():
         lines += ["", f"# ---- {name}", *listing]
     print("\n".join(lines))
+
+
+def _disk(disk: Disk, where: Testbed) -> str:
+    said = disk.device or ("a disk of " if where.kind == "lab" else "a sparse file of ") + format_size(disk.size_bytes)
+    model = f", model {disk.model}" if disk.model else ""
+    return said + model + (f", write cache: {disk.write_cache}" if disk.write_cache else "")

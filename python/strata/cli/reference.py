@@ -29,8 +29,9 @@ def entries(what: str, name: str | None = None) -> list[Entry]:
             found = {**workloads.catalogue()}
         case "metrics":
             found = {metric.name: metric for metric in (*machine.HOST_METRICS, *machine.device_metrics("disk"))}
-            for info in workloads.catalogue().values():
-                found.update((metric.name, metric) for metric in info.metrics)
+            declared = [info.metrics for info in layers.catalogue().values()]
+            declared += [info.metrics for info in workloads.catalogue().values()]
+            found.update((metric.name, metric) for metrics in declared for metric in metrics)
         case _:
             raise BadInput(f"there is nothing called '{what}' to show; write one of: {', '.join(_KINDS)}.")
     if name is None:
@@ -80,8 +81,14 @@ def _layer_facts(info: LayerInfo) -> list[str]:
     facts = [f"sits on: {sits}", f"gives: {info.provides or 'what is below it'}"]
     if info.many:
         facts.append("joins several inputs into one")
+    if info.needs:
+        facts.append(f"needs something below it that offers: {info.needs}")
+    if info.offers:
+        facts.append(f"offers to conditions above it: {', '.join(sorted(info.offers))}")
     if info.tools:
         facts.append(f"programs: {', '.join(info.tools)}")
+    if info.metrics:
+        facts.append(f"reports: {'; '.join(map(_metric, info.metrics))}")
     return facts
 
 

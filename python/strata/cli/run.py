@@ -12,10 +12,9 @@ import typer
 from strata import layers
 from strata.cli import verdict, watch, written
 from strata.errors import BadInput, Refused
-from strata.hosts.local import LocalHost
 from strata.model import Rule
 from strata.run import campaign as running
-from strata.run import lock, session
+from strata.run import lock, session, testbeds
 from strata.run.signals import Interrupts
 from strata.store.writer import Store
 from strata.units import human_size, parse_time
@@ -30,10 +29,11 @@ def run(
     sizes: list[str],
     device: list[str],
     wipe: list[str],
+    where: written.Where,
     yes: bool,
     as_json: bool,
 ) -> None:
-    campaign = written.campaign(what, loads, sizes)
+    campaign = written.campaign(what, loads, sizes, where)
     given = session.devices(device, wipe)
     directory = out or Path("runs") / _as_file_name(campaign.name)
     interrupts = Interrupts()
@@ -41,13 +41,13 @@ def run(
         store = running.reopen(directory, campaign, given.claimed)
         try:
             if store is not None:
-                running.recover(store, LocalHost(store.identity().uuid), interrupts, watch.plain(sys.stderr))
+                running.recover(store, interrupts, watch.plain(sys.stderr))
             kept = store.rule() if store else None
-            rule = _rule(kept, campaign.rule, written.is_file(what), budget, rounds)
-            looking = LocalHost("look", interrupts)
-            order = session.order(looking, replace(campaign, rule=rule), given, directory)
-            _confirm(order, yes, interrupts)
-            store = store or running.create(directory, order, looking.now())
+            rule = _rule(kept, campaign.rule, written.is_file(what), budget, rounds or where.seeds)
+            with testbeds.sites(campaign, directory, "look", interrupts, _say) as sites:
+                order = session.order(sites, replace(campaign, rule=rule), given, directory)
+                _confirm(order, yes, interrupts)
+                store = store or running.create(directory, order, sites.now())
             _execute(order, store, interrupts, as_json)
         finally:
             if store is not None:
@@ -62,10 +62,16 @@ def run(
 
 
 def _execute(order: running.Order, store: Store, interrupts: Interrupts, as_json: bool) -> None:
-    host = LocalHost(store.identity().uuid, interrupts)
     # With --json the progress goes beside the answer, not into it.
-    with watch.listener(store.directory, sys.stderr if as_json else sys.stdout) as listener:
-        running.execute(order, store, host, layers.drivers(), interrupts, listener)
+    with (
+        testbeds.sites(order.campaign, store.directory, store.identity().uuid, interrupts, _say) as sites,
+        watch.listener(store.directory, sys.stderr if as_json else sys.stdout) as listener,
+    ):
+        running.execute(order, store, sites, layers.drivers(), interrupts, listener)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _rule(kept: Rule | None, asked: Rule, from_file: bool, budget: str | None, rounds: int | None) -> Rule:

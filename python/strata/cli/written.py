@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.campaign import Campaign, DiskSpec
-from strata.errors import BadInput
+from strata.campaign import testbed as testbeds
+from strata.campaign.source import did_you_mean, listed
+from strata.errors import BadInput, Problem
 from strata.run import session
 
+T = TypeVar("T")
 
-def campaign(what: Sequence[str], loads: Sequence[str], sizes: Sequence[str]) -> Campaign:
-    """One campaign file, or stack expressions; `-w` replaces the workloads of a file."""
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What the command line says of the testbed; each of them holds over what a campaign file says."""
+
+    on: str | None = None
+    clock: str | None = None
+    debian: int | None = None
+    kernel: str | None = None
+    models: tuple[str, ...] = ()  # ROLE=MODEL
+    seeds: int | None = None
+
+
+def campaign(what: Sequence[str], loads: Sequence[str], sizes: Sequence[str], where: Where | None = None) -> Campaign:
+    """One campaign file, or stack expressions; `-w` replaces the workloads of a file. Raises BadInput."""
     if is_file(what):
         written = _load(Path(what[0]))
         if loads:
@@ -28,8 +45,63 @@ def campaign(what: Sequence[str], loads: Sequence[str], sizes: Sequence[str]) ->
         written = campaigns.from_expressions(
             what, loads, layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=_read
         )
-    given = {role: DiskSpec(size_bytes=size) for role, size in session.as_role_sizes(sizes).items()}
-    return replace(written, disks={**written.disks, **given}) if given else written
+    return _with_disks(_placed(written, where or Where()), sizes, (where or Where()).models)
+
+
+def _placed(written: Campaign, where: Where) -> Campaign:
+    try:
+        testbed = testbeds.overridden(
+            written.testbed, on=where.on, clock=where.clock, debian=where.debian, kernel=where.kernel
+        )
+    except ValueError as error:
+        raise BadInput(f"{error}.") from error
+    if where.seeds is not None and testbed.clock != "virtual":
+        raise BadInput("--seeds are the replicates of the virtual clock; add --clock virtual, or say --rounds.")
+    rule = written.rule if where.seeds is None else replace(written.rule, rounds=where.seeds)
+    return campaigns.placed(replace(written, rule=rule), testbed)
+
+
+def _with_disks(written: Campaign, sizes: Sequence[str], models: Sequence[str]) -> Campaign:
+    disks = dict(written.disks)
+    problems: list[Problem] = []
+
+    def change(option: str, said: Mapping[str, T], changed: Callable[[DiskSpec, T], DiskSpec]) -> None:
+        for role, value in said.items():
+            if role in disks:
+                disks[role] = changed(disks[role], value)
+            else:
+                hint = did_you_mean(role, disks)
+                problems.append(
+                    Problem(
+                        f"{option}: no stack uses the disk role {role}{hint}; the roles in use are {listed(disks)}."
+                    )
+                )
+
+    change("--size", session.as_role_sizes(sizes), lambda disk, size: replace(disk, size_bytes=size))
+    named = _as_role_models(models, problems)
+    if models and written.testbed.kind != "lab":
+        problems.append(Problem("--disk gives a disk of the lab its model; add --on lab, or leave it out."))
+    change("--disk", named, lambda disk, model: replace(disk, model=model[0], model_text=model[1]))
+    if problems:
+        raise BadInput(problems)
+    return replace(written, disks=disks)
+
+
+def _as_role_models(texts: Sequence[str], problems: list[Problem]) -> dict[str, tuple[str, str | None]]:
+    """From `ROLE=MODEL` or `ROLE=FILE.yaml`: role -> the model as written, and the text of its file."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for text in texts:
+        role, _, model = text.partition("=")
+        if not role or not model:
+            problems.append(Problem(f"--disk takes ROLE=MODEL or ROLE=FILE.yaml, as in hdd=hdd-7200; '{text}' is not."))
+        elif role in found:
+            problems.append(Problem(f"--disk gives the role {role} two models; keep one of them."))
+        else:
+            try:
+                found[role] = (model, campaigns.model_text(model, _read))
+            except ValueError as error:
+                problems.append(Problem(f"--disk {text}: {error}."))
+    return found
 
 
 def is_file(what: Sequence[str]) -> bool:

@@ -8,8 +8,9 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from strata.errors import BadInput, CommandFailed, CommandTimedOut, UndoFailed, VisitFailed
 from strata.hosts import facts
@@ -22,7 +23,7 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 
 # In the environment of every process that we start, and so of all their children: the one mark by which
 # `strata clean` knows them after a kill -9. Nothing without it is ever ended.
-_MARK = "STRATA_RUN"
+MARK = "STRATA_RUN"
 
 # A killed process lives until the kernel has finished its last I/O: looked for this often, with this pause.
 _STRAY_LOOKS = 200
@@ -38,14 +39,21 @@ def engine_path() -> str:
     return found
 
 
+def become_engine(arguments: Sequence[str]) -> NoReturn:
+    """The engine takes the place of this process. Raises BadInput when it is not there."""
+    path = engine_path()
+    os.execv(path, [path, *arguments])
+
+
 class LocalHost:
     """Runs commands as children of this process, marked with `marker`. `interruption` may cut them short."""
 
     def __init__(self, marker: str, interruption: Interruption | None = None) -> None:
         self._interruption = interruption
         self.engine = engine_path()
-        path = f"{os.environ.get('PATH', '/usr/bin:/bin')}:{_SYSTEM_PATH}"
-        self._environment = {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8", _MARK: marker}
+        # Last: the engine is found by its name, and nothing else of our Python's folder before the system's own.
+        path = f"{os.environ.get('PATH', '/usr/bin:/bin')}:{_SYSTEM_PATH}:{Path(self.engine).parent}"
+        self._environment = {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8", MARK: marker}
 
     def run(self, command: Command, *, check: bool = True) -> Completed:
         self._check()
@@ -108,7 +116,7 @@ class LocalHost:
 
 def _marked(marker: str) -> dict[int, str]:
     """Living processes that carry `marker`, without ourselves and zombies."""
-    wanted = f"{_MARK}={marker}".encode()
+    wanted = f"{MARK}={marker}".encode()
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():

@@ -17,7 +17,20 @@ from dataclasses import dataclass
 from strata.errors import BadInput
 from strata.layers._options import Option, option_differences, option_reasons, written
 from strata.layers._steps import mount, output, run, said, sh, standard_reasons, wipe
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Ability,
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 
 MKFS = Param("mkfs", ParamType.TEXT, "more arguments for mkfs, passed on whole", group="mkfs")
 
@@ -32,6 +45,9 @@ TOOLS = {
 
 MAKE_TIMEOUT_S = 7200.0
 """Tables of a large disk are written out at once, so that nothing writes them during a measurement."""
+
+DAY_S = 86400.0
+"""For what reads or writes everything on a disk of many terabytes."""
 
 
 def _no_reasons(spec: Call, facts: Facts) -> list[str]:
@@ -50,12 +66,24 @@ def _no_steps(spec: Call, mount_point: str) -> list[Step]:
     return []
 
 
-def _no_questions(spec: Call, device: str, mount_point: str, uuid: str) -> list[Command]:
+def _no_questions(spec: Call, device: str, mount_point: str, place: Place) -> list[Command]:
     return []
 
 
 def _no_answers(spec: Call, seen: Sequence[Completed], devices: Sequence[str]) -> list[str]:
     return []
+
+
+def _no_abilities(spec: Call, devices: Sequence[str], place: Place) -> Mapping[str, Ability]:
+    return {}
+
+
+def _no_measures(mount_point: str, place: Place) -> list[Command]:
+    return []
+
+
+def _no_figures(seen: Sequence[Completed]) -> dict[str, float]:
+    return {}
 
 
 def _whole(spec: Call, sizes_bytes: Sequence[int]) -> int:
@@ -77,10 +105,13 @@ class FileSystem:
     unmake: Callable[[str, Sequence[str]], Command] = wipe  # (UUID, devices) -> what undoes mkfs
     join: Callable[[Sequence[str]], list[Step]] = _no_joining  # before mounting
     finish: Callable[[Call, str], list[Step]] = _no_steps  # after mounting
-    ask: Callable[[Call, str, str, str], list[Command]] = _no_questions  # beyond what is asked of every one
+    ask: Callable[[Call, str, str, Place], list[Command]] = _no_questions  # beyond what is asked of every one
     anonymous: bool = False  # its mounts have a device number of their own, and not that of a device
     # (spec, what `ask` said, the kernel's names of the devices below) -> differences
     answer: Callable[[Call, Sequence[Completed], Sequence[str]], list[str]] = _no_answers
+    can: Callable[[Call, Sequence[str], Place], Mapping[str, Ability]] = _no_abilities  # of the devices below
+    measure: Callable[[str, Place], list[Command]] = _no_measures  # of the mount point
+    measured: Callable[[Sequence[Completed]], dict[str, float]] = _no_figures  # from what `measure` said
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
         return self.arity(spec, inputs)
@@ -94,13 +125,14 @@ class FileSystem:
         ]
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        mount_point = _mount_point(place)
+        mount_point = mount_point_of(place)
         sizes = [each.size_bytes for each in below if each.size_bytes is not None]
         fits = self.usable(spec, sizes) if len(sizes) == len(below) else None
-        return Provides(Kind.DIRECTORY, mount_point, fits, mount=mount_point)
+        can = self.can(spec, [each.path for each in below], place)
+        return Provides(Kind.DIRECTORY, mount_point, fits, mount=mount_point, can=can)
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        devices, mount_point = [each.path for each in below], _mount_point(place)
+        devices, mount_point = [each.path for each in below], mount_point_of(place)
         make = Step(
             run(*self.make(spec, place.uuid), "--", *devices, timeout_s=MAKE_TIMEOUT_S),
             self.unmake(place.uuid, devices),
@@ -114,7 +146,7 @@ class FileSystem:
         ]
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        devices, mount_point = [each.path for each in below], _mount_point(place)
+        devices, mount_point = [each.path for each in below], mount_point_of(place)
         columns = "SOURCE,TARGET,FSTYPE,OPTIONS,MAJ:MIN"
         return [
             run("findmnt", "--json", "--nofsroot", "--output", columns, "--mountpoint", mount_point),
@@ -122,7 +154,7 @@ class FileSystem:
             sh('for device; do readlink -f -- "$device"; done', *devices),
             run("blkid", "--probe", "--output", "export", devices[0]),
             *([] if self.anonymous else [run("stat", "--dereference", "--format=%t:%T", "--", devices[0])]),
-            *self.ask(spec, devices[0], mount_point, place.uuid),
+            *self.ask(spec, devices[0], mount_point, place),
         ]
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
@@ -140,6 +172,23 @@ class FileSystem:
         wrong += option_differences(self.options, spec, found["options"].split(","))
         below_now = output(seen, 2)
         return wrong + self.answer(spec, asked, below_now.stdout.split() if below_now else [])
+
+    def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        return self.measure(mount_point_of(place), place)
+
+    def figures(
+        self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
+    ) -> dict[str, float]:
+        return self.measured(seen)
+
+
+def share_extents(mount_point: str, count: int) -> list[Step]:
+    """Equal extents of all files come to share their blocks, `count` times over. Goes with the file system.
+
+    duperemove's default: whole extents are compared, not every block within them.
+    """
+    find = run("duperemove", "-d", "-r", "-q", mount_point, timeout_s=DAY_S)
+    return [Step(find, None, "find equal extents and share them") for _ in range(count)]
 
 
 def mkfs_words(spec: Call) -> list[str]:
@@ -173,7 +222,7 @@ def _mkfs_reasons(spec: Call, sets_uuid: str) -> list[str]:
     return reasons
 
 
-def _mount_point(place: Place) -> str:
+def mount_point_of(place: Place) -> str:
     return f"{place.dir}/mnt"
 
 

@@ -64,11 +64,15 @@ def make_directory(path: str, why: str) -> Step:
     return Step(run("mkdir", "--", path), sh(_REMOVE_TREE, path), why)
 
 
+def make_mount_point(path: str) -> Step:
+    return Step(run("mkdir", "--", path), sh(_REMOVE_MOUNT_POINT, path), "make the mount point")
+
+
 def mount(fstype: str, devices: Sequence[str], mount_point: str, options: Sequence[str]) -> list[Step]:
     """Make the mount point and mount `devices[0]` there."""
     chosen = ("-o", ",".join(options)) if options else ()
     return [
-        Step(run("mkdir", "--", mount_point), sh(_REMOVE_MOUNT_POINT, mount_point), "make the mount point"),
+        make_mount_point(mount_point),
         Step(
             run("mount", "-t", fstype, *chosen, "--", devices[0], mount_point),
             sh(_UNMOUNT, mount_point, *devices),

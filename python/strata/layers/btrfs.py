@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from strata.layers._filesystem import MKFS, TOOLS, FileSystem, mkfs_words
-from strata.layers._options import ATIME, COMMON, Option, choice, flag, number, size
+from strata.layers._device import SETTLE
+from strata.layers._filesystem import DAY_S, MKFS, TOOLS, FileSystem, mkfs_words, mount_point_of, share_extents
+from strata.layers._members import LOST, REBUILT, choose, note, noted, read_notes
+from strata.layers._options import ATIME, COMMON, Option, choice, flag, number, size, written
 from strata.layers._steps import output, run, said, sh
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Step, Value
+from strata.model import (
+    Ability,
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Metric,
+    Param,
+    ParamType,
+    Place,
+    Step,
+    Value,
+)
 
 PROFILES = {
     "single": (1, 1.0),
@@ -25,6 +41,9 @@ PROFILES = {
 
 PARITY = {"raid5": 1, "raid6": 2}
 """Profile -> devices' worth of parity."""
+
+LOSABLE = {"raid1": 1, "raid10": 1, "raid1c3": 2, "raid1c4": 3, "raid5": 1, "raid6": 2}
+"""Profile -> how many devices can be lost with no data lost."""
 
 _COMPRESS = re.compile(r"(?P<how>zlib|lzo|zstd)(:(?P<level>-?\d+))?")
 _LEVELS = {"zlib": (1, 9), "zstd": (1, 15)}
@@ -169,31 +188,167 @@ done
 if [ -d qgroups ]; then echo quotas; fi"""
 
 
-def _ask(spec: Call, device: str, mount_point: str, uuid: str) -> list[Command]:
-    return [sh(_STATE, uuid)]
+def _ask(spec: Call, device: str, mount_point: str, place: Place) -> list[Command]:
+    return [sh(_STATE, place.uuid), run("btrfs", "device", "stats", mount_point), read_notes(place)]
 
 
 def _answer(spec: Call, seen: Sequence[Completed], devices: Sequence[str]) -> list[str]:
-    state = output(seen, 0)
+    state, stats = output(seen, 0), output(seen, 1)
     if state is None:
         return [f"The kernel does not list the btrfs file system: {said(seen, 0)}."]
+    if stats is None or output(seen, 2) is None:
+        return [f"The devices of btrfs cannot be asked: {said(seen, 2 if stats else 1)}."]
+    lost, rebuilt = noted(seen, 2, LOST), noted(seen, 2, REBUILT)
     lines = state.stdout.split()
-    wrong = []
     used = {line.removeprefix("devices/") for line in lines if line.startswith("devices/")}
-    below = {device.removeprefix("/dev/") for device in devices}
-    if used != below:
-        wrong.append(
-            f"The file system is on {' and '.join(sorted(used)) or 'no device'} instead of "
-            f"{' and '.join(sorted(below)) or 'any'}."
-        )
+    wrong = _device_differences(used, [device.removeprefix("/dev/") for device in devices], lost, rebuilt)
+    for device, what, count in _ERRORS.findall(stats.stdout):
+        if int(count):
+            wrong.append(f"btrfs: {device} had {count} {what.replace('_', ' ')} errors.")
     for name, kind in (("profile", "data"), ("metadata", "metadata")):
         asked = spec[name]
         now = [line.rsplit("/", 1)[1] for line in lines if line.startswith(f"allocation/{kind}/")]
-        if asked is not None and now != [asked]:
+        # Without enough devices for the profile, what is written meanwhile gets another.
+        kept = asked in now if lost or rebuilt else now == [asked]
+        if asked is not None and not kept:
             wrong.append(f"The {kind} profile is {' and '.join(now) or 'unknown'} instead of {asked}.")
     if bool(spec["quotas"]) is not ("quotas" in lines):
         wrong.append(f"Quotas are {'on' if 'quotas' in lines else 'off'}, which was not asked for.")
     return wrong
+
+
+_ERRORS = re.compile(r"^\[(\S+)\]\.(\w+?)(?:_io)?_errs\s+(\d{1,18})\s*$", re.MULTILINE)
+
+
+def _device_differences(
+    used: set[str], below: Sequence[str], lost: frozenset[int], rebuilt: frozenset[int]
+) -> list[str]:
+    asked = {device for number, device in enumerate(below) if number not in lost}
+    if used - asked:
+        return [
+            f"The file system is on {' and '.join(sorted(used))} instead of {' and '.join(sorted(asked)) or 'any'}."
+        ]
+    # What is rebuilt is listed or not, as the rebuild goes on.
+    coming = {device for number, device in enumerate(below) if number in rebuilt}
+    return [f"btrfs: the file system lost {device}." for device in sorted(asked - used - coming)]
+
+
+# ---------------------------------------------------------------- what can be done to it
+
+# $1 mount point, $2 UUID, $3 mount options, $4 a device that stays, the rest: devices to lose. The kernel lets a device
+# go only while nothing is mounted, and udev would bring back one that still says that it belongs here.
+_LOSE = (
+    SETTLE
+    + """\
+mnt=$1 uuid=$2 options=$3 stays=$4; shift 4
+if ! umount -- "$mnt"; then
+  echo "btrfs can only lose a device before anything uses it: put the condition right above btrfs" >&2; exit 1
+fi
+for device; do
+  found=$(wipefs --noheadings --output OFFSET,UUID -- "$device") || exit 1
+  for offset in $(echo "$found" | grep -iwF -- "$uuid" | cut -d ' ' -f 1); do
+    wipefs --quiet --offset "$offset" -- "$device" || exit 1
+  done
+  settle
+  btrfs device scan --forget "$device" || exit 1
+done
+mount -t btrfs -o "$options" -- "$stays" "$mnt\""""
+)
+
+# $1 mount point, the rest: number and device of what is to be rebuilt. One at a time; the last is not waited for.
+_REBUILD = """\
+mnt=$1; shift
+while [ $# -gt 2 ]; do btrfs replace start -B "$1" "$2" "$mnt" || exit 1; shift 2; done
+btrfs replace start "$1" "$2" "$mnt\""""
+
+# $1 mount point. Numbered on from the snapshots that are there.
+_SNAPSHOT = """\
+number=1
+while [ -e "$1/.held-$number" ]; do number=$((number + 1)); done
+btrfs subvolume snapshot -r "$1" "$1/.held-$number\""""
+
+
+def _losable(spec: Call, count: int) -> list[int]:
+    """The members that can be lost, the last first."""
+    data = LOSABLE.get(str(spec["profile"]), 0)
+    # mkfs.btrfs keeps metadata twice where it has several devices.
+    metadata = LOSABLE.get(str(spec["metadata"] or "raid1"), 0)
+    return list(range(count - 1, 0, -1))[: min(data, metadata)]
+
+
+def _can(spec: Call, devices: Sequence[str], place: Place) -> Mapping[str, Ability]:
+    mount_point = mount_point_of(place)
+
+    def lose(what: str, count: int) -> tuple[list[int], list[Step]]:
+        members = choose(f"btrfs({spec['profile'] or 'single'})", _losable(spec, len(devices)), count)
+        options = ",".join(["degraded", *written(OPTIONS, spec)])
+        gone = [devices[member] for member in members]
+        # Undone by what undoes mkfs and the mount.
+        steps = [
+            note(place, what, members),
+            Step(
+                sh(_LOSE, mount_point, place.uuid, options, devices[0], *gone),
+                None,
+                f"take {len(gone)} of the devices away and mount the rest",
+            ),
+        ]
+        return members, steps
+
+    def degrade(count: int) -> list[Step]:
+        return lose(LOST, count)[1]
+
+    def rebuild(count: int) -> list[Step]:
+        members, steps = lose(REBUILT, count)
+        # Devices are numbered from 1 in the order of mkfs.
+        pairs = [word for member in members for word in (str(member + 1), devices[member])]
+        put_back = sh(_REBUILD, mount_point, *pairs, timeout_s=DAY_S)
+        return [*steps, Step(put_back, None, "put it back empty and start the rebuild")]
+
+    def snapshot(count: int) -> list[Step]:
+        return [
+            Step(sh(_SNAPSHOT, mount_point), None, f"take snapshot {number} of {count}")
+            for number in range(1, count + 1)
+        ]
+
+    def balance(count: int) -> list[Step]:
+        all_of_it = run("btrfs", "balance", "start", "--full-balance", mount_point, timeout_s=DAY_S)
+        return [Step(all_of_it, None, "write everything anew") for _ in range(count)]
+
+    return {
+        "degrade": degrade,
+        "rebuild": rebuild,
+        "snapshot": snapshot,
+        "balance": balance,
+        "dedupe": lambda count: share_extents(mount_point, count),
+    }
+
+
+# ---------------------------------------------------------------- figures
+
+# $1 mount point, $2 UUID. What was written lately is only counted once it is on the disks.
+_SPACE = """\
+sync --file-system -- "$1" && cd "/sys/fs/btrfs/$2/allocation" || exit 1
+for kind in data metadata system; do echo "$(cat $kind/bytes_used) $(cat $kind/disk_used)"; done"""
+
+
+def _measure(mount_point: str, place: Place) -> list[Command]:
+    return [
+        sh(_SPACE, mount_point, place.uuid),
+        run("btrfs", "filesystem", "du", "-s", "--raw", mount_point, timeout_s=DAY_S),
+    ]
+
+
+def _measured(seen: Sequence[Completed]) -> dict[str, float]:
+    space, held = output(seen, 0), output(seen, 1)
+    found: dict[str, float] = {}
+    total = re.search(r"^\s*(\d{1,18})\s", held.stdout, re.MULTILINE) if held else None
+    if total:
+        found["btrfs.logical_bytes"] = float(total[1])
+    rows = re.findall(r"^(\d{1,18}) (\d{1,18})$", space.stdout, re.MULTILINE) if space else []
+    if len(rows) == 3:
+        found["btrfs.data_bytes"] = float(rows[0][0])
+        found["btrfs.physical_bytes"] = float(sum(int(on_disks) for _, on_disks in rows))
+    return found
 
 
 DRIVER = FileSystem(
@@ -224,6 +379,12 @@ DRIVER = FileSystem(
         provides=Kind.DIRECTORY,
         many=True,
         tools={"mkfs.btrfs": "btrfs-progs", "btrfs": "btrfs-progs", **TOOLS},
+        metrics=(
+            Metric("btrfs.logical_bytes", "bytes", "neither", "what files and snapshots refer to, before compression"),
+            Metric("btrfs.data_bytes", "bytes", "lower", "what data take, one copy of them"),
+            Metric("btrfs.physical_bytes", "bytes", "lower", "what data and metadata take on all devices together"),
+        ),
+        offers=frozenset({"snapshot", "degrade", "rebuild", "balance", "dedupe"}),
     ),
     options=OPTIONS,
     exclusive=(
@@ -249,5 +410,8 @@ DRIVER = FileSystem(
     finish=_finish,
     ask=_ask,
     answer=_answer,
+    can=_can,
+    measure=_measure,
+    measured=_measured,
     anonymous=True,
 )

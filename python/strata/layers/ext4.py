@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from strata.layers._filesystem import MKFS, TOOLS, FileSystem, mkfs_words
 from strata.layers._options import ATIME, COMMON, choice, flag, number
 from strata.layers._steps import output, run, said
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType
+from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place
 
 OPTIONS = (
     *COMMON,
@@ -95,7 +95,7 @@ def _check(spec: Call, facts: Facts) -> list[str]:
     return reasons
 
 
-def _ask(spec: Call, device: str, mount_point: str, uuid: str) -> list[Command]:
+def _ask(spec: Call, device: str, mount_point: str, place: Place) -> list[Command]:
     return [run("dumpe2fs", "-h", device)]
 
 

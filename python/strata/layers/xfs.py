@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from strata.layers._filesystem import MKFS, TOOLS, FileSystem, mkfs_words
+from strata.errors import BadInput
+from strata.layers._filesystem import DAY_S, MKFS, TOOLS, FileSystem, mkfs_words, mount_point_of, share_extents
 from strata.layers._options import ATIME, COMMON, flag, number, size
-from strata.layers._steps import output, run, said
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType
+from strata.layers._steps import output, run, said, sh
+from strata.model import (
+    Ability,
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Metric,
+    Param,
+    ParamType,
+    Place,
+    Step,
+)
 from strata.units import format_size
 
 OPTIONS = (
@@ -72,7 +86,7 @@ def _check(spec: Call, facts: Facts) -> list[str]:
     return reasons
 
 
-def _ask(spec: Call, device: str, mount_point: str, uuid: str) -> list[Command]:
+def _ask(spec: Call, device: str, mount_point: str, place: Place) -> list[Command]:
     return [run("xfs_info", mount_point)]
 
 
@@ -92,6 +106,35 @@ def _answer(spec: Call, seen: Sequence[Completed], devices: Sequence[str]) -> li
     return wrong
 
 
+def _can(spec: Call, devices: Sequence[str], place: Place) -> Mapping[str, Ability]:
+    def dedupe(count: int) -> list[Step]:
+        if spec["reflink"] is False:
+            raise BadInput("XFS made with reflink=off cannot share blocks; leave reflink=off out.")
+        return share_extents(mount_point_of(place), count)
+
+    return {"dedupe": dedupe}
+
+
+# What was written lately is only counted once it is on the disk.
+_TAKEN = 'sync --file-system -- "$1" && df --output=used --block-size=1 -- "$1"'
+
+
+def _measure(mount_point: str, place: Place) -> list[Command]:
+    return [
+        sh(_TAKEN, mount_point),
+        run("du", "--summarize", "--block-size=1", "--", mount_point, timeout_s=DAY_S),
+    ]
+
+
+def _measured(seen: Sequence[Completed]) -> dict[str, float]:
+    taken, held = output(seen, 0), output(seen, 1)
+    found = {
+        "xfs.logical_bytes": re.match(r"(\d{1,18})\s", held.stdout) if held else None,
+        "xfs.physical_bytes": re.search(r"\s(\d{1,18})\s*\Z", taken.stdout) if taken else None,
+    }
+    return {name: float(match[1]) for name, match in found.items() if match}
+
+
 DRIVER = FileSystem(
     info=LayerInfo(
         name="xfs",
@@ -104,7 +147,14 @@ DRIVER = FileSystem(
         ),
         accepts=frozenset({Kind.BLOCK}),
         provides=Kind.DIRECTORY,
-        tools={"mkfs.xfs": "xfsprogs", "xfs_info": "xfsprogs", **TOOLS},
+        tools={"mkfs.xfs": "xfsprogs", "xfs_info": "xfsprogs", "du": "coreutils", "df": "coreutils", **TOOLS},
+        metrics=(
+            Metric(
+                "xfs.logical_bytes", "bytes", "neither", "blocks of all files, shared ones as often as they are used"
+            ),
+            Metric("xfs.physical_bytes", "bytes", "lower", "what is in use of the device, log and metadata included"),
+        ),
+        offers=frozenset({"dedupe"}),
     ),
     options=OPTIONS,
     exclusive=(
@@ -125,4 +175,7 @@ DRIVER = FileSystem(
     check=_check,
     ask=_ask,
     answer=_answer,
+    can=_can,
+    measure=_measure,
+    measured=_measured,
 )

@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from strata.model import Event, Metric, Outcome, View
-from strata.report import graphs, tables
+from strata.report import graphs, machine, tables
 from strata.report.model import (
     VERSION,
     Cell,
     Column,
+    DiskUsed,
     Estimate,
     Fact,
     Failure,
@@ -22,6 +23,7 @@ from strata.report.model import (
     LeftOut,
     ReportModel,
     Row,
+    Said,
     StackCommands,
     Standing,
     Table,
@@ -31,7 +33,7 @@ from strata.report.model import (
 )
 from strata.report.numbers import MISSING, Scale, count, percent, scale_for
 from strata.report.sections import workload_sections
-from strata.units import human_size, human_time
+from strata.units import human_time
 
 if TYPE_CHECKING:  # the analysis is heavy to import, and only its results are needed here
     from strata.analysis.checks import Caution
@@ -67,11 +69,13 @@ def build(view: View, ranking: Ranking, warnings: Sequence[Caution]) -> ReportMo
         about=view.about,
         verdict=Verdict(
             sentence=ranking.sentences[0],
-            more=(*ranking.sentences[1:], *_in_short(view, warnings)),
+            more=(*ranking.sentences[1:], *_exact(view), *_in_short(view, warnings)),
             best=ranking.best,
             tied=ranking.tied,
             undecided=ranking.undecided,
         ),
+        caveats=() if view.facts is None else view.facts.caveats,
+        testbed=machine.testbed(view),
         progress=f"{view.visits_done:,} of {count(view.visits_planned, 'visit')} done.",
         standings=standings,
         ranking=_ranking(view, standings, ranking.best),
@@ -84,13 +88,18 @@ def build(view: View, ranking: Ranking, warnings: Sequence[Caution]) -> ReportMo
         warnings=tuple(Warned(f.kind, f.stack, f.workload, f.text) for f in warnings),
         flags=_flags(view),
         failed=_failed(view),
+        lost=machine.lost(view),
         skipped=tuple(LeftOut(skipped.stack, skipped.reasons) for skipped in view.skipped),
         notes=tuple(
             TrialNote(trial.visit, trial.stack, trial.workload, note) for trial in view.trials for note in trial.notes
         ),
         method=_method(view, ranking, keys),
         events=tuple(_event(event, view) for event in view.events),
-        machine=_machine(view),
+        machine=machine.facts(view),
+        disks=tuple(
+            DiskUsed(d.role, d.size_bytes, d.device, d.model, d.write_cache, machine.disk(d, view.testbed))
+            for d in view.disks
+        ),
         versions=tuple(Fact(name, text) for name, text in sorted(view.versions.items())),
         commands=tuple(
             StackCommands(keys.get(stack, ""), stack, view.commands[stack])
@@ -230,6 +239,14 @@ def _leading(stacks: int) -> str:
 # ---------------------------------------------------------------- what went wrong
 
 
+def _exact(view: View) -> Iterable[str]:
+    if view.testbed.clock == "virtual" and view.trials:
+        yield (
+            "Exact: by the virtual clock a trial repeats to the last digit, and no noise is in these figures. What "
+            "intervals there are come from the spread of the seeds."
+        )
+
+
 def _in_short(view: View, warnings: Sequence[Caution]) -> Iterable[str]:
     spoilt = sum(trial.outcome is not Outcome.OK for trial in view.trials)
     parts = [
@@ -238,6 +255,7 @@ def _in_short(view: View, warnings: Sequence[Caution]) -> Iterable[str]:
             (len(warnings), "warning"),
             (len(view.failed), "failed visit"),
             (spoilt, "failed or invalid trial"),
+            (len(view.losses), "lost attempt"),
             (len(view.skipped), "skipped stack"),
         )
         if amount
@@ -276,6 +294,11 @@ def _failed(view: View) -> tuple[Failure, ...]:
             f"visit {trial.visit}, {trial.workload}: "
             + ("no figure" if trial.outcome is Outcome.FAILED else "a figure not to be trusted, and not ranked"),
             trial.reason or "No reason was stored.",
+            tuple(
+                Said(kept.command, kept.exit_code, "\n".join(filter(None, [kept.stdout.strip(), kept.stderr.strip()])))
+                for kept in view.evidence
+                if (kept.visit, kept.workload) == (trial.visit, trial.workload)
+            ),
         )
         for trial in view.trials
         if trial.outcome is not Outcome.OK
@@ -291,6 +314,7 @@ def _sure(view: View) -> str:
 
 
 def _method(view: View, ranking: Ranking, keys: Mapping[str, str]) -> tuple[Fact, ...]:
+    exact = view.testbed.clock == "virtual"
     facts = [
         Fact(
             "Replicates",
@@ -298,7 +322,7 @@ def _method(view: View, ranking: Ranking, keys: Mapping[str, str]) -> tuple[Fact
             f"{count(view.rule.rounds, 'round')} of visits, every stack once in a round, in random order.",
         ),
         *_when(view),
-        Fact("Seed of the order", str(view.seed)),
+        Fact("Seeds", _seeds(view)) if exact else Fact("Seed of the order", str(view.seed)),
         *_order(view, keys),
         Fact("What decides", _objective(view)),
         Fact("How stacks are compared", ranking.method),
@@ -309,14 +333,31 @@ def _method(view: View, ranking: Ranking, keys: Mapping[str, str]) -> tuple[Fact
         Fact(
             "What confidence means",
             f"Were the campaign repeated many times, the group that may be the best would hold the best stack at least "
-            f"{_sure(view)} of the times. This speaks of this machine, these workloads and this day, "
-            f"not of other hardware.",
+            f"{_sure(view)} of the times"
+            + (
+                ", each time with other seeds. This speaks of this model of a machine and of these workloads; "
+                "whether a real machine agrees has to be measured on it."
+                if exact
+                else ". This speaks of this machine, these workloads and this day, not of other hardware."
+            ),
         ),
-        Fact("Intervals of single figures", f"{_sure(view)} each, from one visit to the next."),
+        Fact(
+            "Intervals of single figures",
+            f"{_sure(view)} each, from one {'seed' if exact else 'visit'} to the next.",
+        ),
     ]
     if view.rule.budget_s is not None:
         facts.append(Fact("Time budget", human_time(view.rule.budget_s)))
     return tuple(facts)
+
+
+def _seeds(view: View) -> str:
+    first, last = view.seed, view.seed + view.rule.rounds - 1
+    which = str(first) if first == last else f"{first} to {last}"
+    return (
+        f"{which}; round 1 has the seed {first}, and each further round the next. A seed sets where data land, what "
+        "the workload asks for and when interrupts come; with the same seed every figure is the same."
+    )
 
 
 def _when(view: View) -> Iterable[Fact]:
@@ -352,25 +393,6 @@ def _order(view: View, keys: Mapping[str, str]) -> Iterable[Fact]:
 def _event(event: Event, view: View) -> Fact:
     start = min((e.at for e in view.events), default=event.at)
     return Fact(f"{event.kind}, after {human_time(event.at - start)}", event.text)
-
-
-def _machine(view: View) -> tuple[Fact, ...]:
-    disks = [
-        Fact(f"Disk '{disk.role}'", f"{human_size(disk.size_bytes)}, {disk.device or 'a sparse file on a loop device'}")
-        for disk in view.disks
-    ]
-    facts = view.facts
-    if facts is None:
-        return (Fact("Machine", "Nothing is stored about it."), *disks)
-    return (
-        Fact("Host", facts.hostname),
-        Fact("System", facts.os),
-        Fact("Kernel", facts.kernel_text),
-        Fact("Processor", f"{facts.cpu_model}, {count(facts.cpus, 'CPU')}"),
-        Fact("Memory", human_size(facts.memory_bytes)),
-        Fact("I/O schedulers offered", ", ".join(sorted(facts.schedulers)) or MISSING),
-        *disks,
-    )
 
 
 def _glossary(view: View) -> tuple[Fact, ...]:

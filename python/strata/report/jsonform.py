@@ -23,6 +23,18 @@ def verdict_json(model: ReportModel) -> dict[str, Any]:
         "best": model.verdict.best,
         "tied": list(model.verdict.tied),
         "undecided": model.verdict.undecided,
+        "caveats": list(model.caveats),
+        "testbed": model.testbed,
+        "disks": [
+            {
+                "role": disk.role,
+                "size_bytes": disk.size_bytes,
+                "device": disk.device,
+                "model": disk.model,
+                "write_cache": disk.write_cache,
+            }
+            for disk in model.disks
+        ],
         "ranking": [
             {
                 "stack": standing.stack,
@@ -49,6 +61,7 @@ def verdict_json(model: ReportModel) -> dict[str, Any]:
             }
             for failure in model.failed
         ],
+        "lost": [{"visit": lost.visit, "stack": lost.stack, "reason": lost.reason} for lost in model.lost],
         "warnings": [
             {"kind": warned.kind, "stack": warned.stack, "workload": warned.workload, "text": warned.text}
             for warned in model.warnings

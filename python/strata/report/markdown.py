@@ -18,7 +18,10 @@ def _blocks(m: ReportModel) -> Iterator[str]:
     yield f"# {_text(m.campaign)}"
     yield _text(m.about)
     yield f"**{_text(m.verdict.sentence)}**"
+    yield from (f"**{_text(caveat)}**" for caveat in m.caveats)
     yield from (_text(line) for line in m.verdict.more)
+    if m.testbed != "local":
+        yield _text(f"Testbed: {m.testbed}.")
     yield _text(m.progress)
     if m.standings:
         yield from ("## Ranking", _table(m.ranking))
@@ -47,6 +50,7 @@ def _workload(section: WorkloadSection) -> Iterator[str]:
     yield from map(_table, section.tables)
     for title, group in (
         ("Latency percentiles", section.percentile_tables),
+        ("What the layers report", section.layers),
         ("What it cost the machine", section.machine),
     ):
         if group:
@@ -63,6 +67,17 @@ def _troubles(m: ReportModel) -> Iterator[str]:
     if m.failed:
         yield "## What failed"
         yield _list(f"{_code(f.stack)} – {_text(f.what)}: {_text(f.reason)}" for f in m.failed)
+        for failure in m.failed:
+            for said in failure.evidence:
+                ended = f"{_code(said.command)} ended with {said.exit_code}"
+                yield f"{_code(failure.stack)}, {_text(failure.what)}: {ended}"
+                yield _fenced(said.text.splitlines() or ["(nothing)"], "text")
+    if m.lost:
+        yield from ("## What was lost with its machine", "None of these attempts counts.")
+        for lost in m.lost:
+            yield f"{_code(lost.stack)} – {_text(lost.what)}: {_text(lost.reason)}"
+            if lost.console:
+                yield _fenced(lost.console.splitlines(), "text")
     if m.skipped:
         yield "## What was skipped, and why"
         yield _list(f"{_code(s.stack)}: {_text(' '.join(s.reasons))}" for s in m.skipped)
@@ -116,10 +131,10 @@ def _code(text: str, table: bool = False) -> str:
     return f"{fence}{pad}{line.replace('|', chr(92) + '|') if table else line}{pad}{fence}"
 
 
-def _fenced(lines: Iterable[str]) -> str:
+def _fenced(lines: Iterable[str], language: str = "sh") -> str:
     body = "\n".join(lines)
     fence = "`" * max(3, _longest_run(body) + 1)
-    return f"{fence}sh\n{body}\n{fence}"
+    return f"{fence}{language}\n{body}\n{fence}"
 
 
 def _longest_run(text: str) -> int:

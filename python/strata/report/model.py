@@ -164,6 +164,7 @@ class WorkloadSection:
     percentiles: tuple[PercentileChart, ...]
     percentile_tables: tuple[Table, ...]
     series: tuple[SeriesChart, ...]
+    layers: tuple[Table, ...]  # what the layers report of themselves: bytes before and after compression, hits ...
     machine: tuple[Table, ...]
 
 
@@ -215,6 +216,15 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """What a program of a failed trial wrote, or a file that it left."""
+
+    command: str
+    exit_code: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A visit that failed, or (with `workload`) a trial that failed or was not to be trusted."""
 
@@ -224,6 +234,30 @@ class Failure:
     outcome: str  # "failed" or "invalid"
     what: str  # what and when, for people
     reason: str
+    evidence: tuple[Said, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """An attempt at a visit that ended with its machine."""
+
+    visit: int
+    stack: str
+    what: str  # which visit, and what became of it, for people
+    reason: str
+    console: str  # the last lines that the machine wrote
+
+
+@dataclass(frozen=True, slots=True)
+class DiskUsed:
+    """As it was asked for, for programs; `text` is for people."""
+
+    role: str
+    size_bytes: int
+    device: str | None
+    model: str | None
+    write_cache: str | None
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +298,8 @@ class ReportModel:
     campaign: str
     about: str
     verdict: Verdict
+    caveats: tuple[str, ...]  # stand beside every figure
+    testbed: str
     progress: str
     standings: tuple[Standing, ...]
     ranking: Table
@@ -276,11 +312,13 @@ class ReportModel:
     warnings: tuple[Warned, ...]
     flags: tuple[Flag, ...]
     failed: tuple[Failure, ...]
+    lost: tuple[Lost, ...]
     skipped: tuple[LeftOut, ...]
     notes: tuple[TrialNote, ...]
     method: tuple[Fact, ...]
     events: tuple[Fact, ...]
     machine: tuple[Fact, ...]
+    disks: tuple[DiskUsed, ...]
     versions: tuple[Fact, ...]
     commands: tuple[StackCommands, ...]
     glossary: tuple[Fact, ...]

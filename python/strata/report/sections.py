@@ -9,6 +9,8 @@ from strata.model import Metric, Outcome, TrialResult, View, WorkloadView
 from strata.report import graphs, tables
 from strata.report.model import Fact, Standing, Table, WorkloadSection
 
+# What is counted at the block devices of a layer; all else of that name is said by the layer itself.
+_AT_DEVICES = frozenset({"reads", "writes", "read_bytes", "write_bytes", "flushes", "busy_pct", "in_flight_mean"})
 _PARTS = {"host": "Host", "psi": "Time spent waiting (pressure)", "disk": "Disks"}
 
 
@@ -28,6 +30,7 @@ def _workload(name: str, workload: WorkloadView, view: View, standings: Sequence
     declared = {primary.name: primary, **workload.metrics}
     percentiles = {metric: graphs.percentile(metric) for metric in declared if graphs.percentile(metric)}
     measured = {metric for trial in trials for metric in trial.metrics}
+    recorded = [metric for metric in view.machine_metrics.values() if metric.name in measured]
     plain = [declared[m] for m in declared if m not in percentiles and (m in measured or m == primary.name)]
     first, *rest = _tables(f"{name}-metrics", {"Estimates": plain}, workload, standings)
     return WorkloadSection(
@@ -45,13 +48,25 @@ def _workload(name: str, workload: WorkloadView, view: View, standings: Sequence
             standings,
         ),
         series=graphs.series_charts(name, workload, view.machine_metrics, by_stack, standings),
+        layers=_tables(
+            f"{name}-layers",
+            _grouped((m, _part(m.name)) for m in recorded if _of_layer(m.name)),
+            workload,
+            standings,
+        ),
         machine=_tables(
             f"{name}-machine",
-            _grouped((m, _part(m.name)) for m in view.machine_metrics.values() if m.name in measured),
+            _grouped((m, _part(m.name)) for m in recorded if not _of_layer(m.name)),
             workload,
             standings,
         ),
     )
+
+
+def _of_layer(metric: str) -> bool:
+    """Whether a layer says it of itself, as in "vdo.physical_bytes"."""
+    part, _, name = metric.partition(".")
+    return part not in _PARTS and name not in _AT_DEVICES
 
 
 def _part(metric: str) -> str:

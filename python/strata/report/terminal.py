@@ -34,25 +34,38 @@ def render(model: ReportModel, *, width: int = 100, colour: bool = False, full: 
 def _parts(m: ReportModel, width: int, full: bool) -> Iterable[RenderableType]:
     tone = "red" if not m.standings else "yellow" if m.verdict.undecided else "green"
     yield Text(m.verdict.sentence, style=f"bold {tone}")
-    for line in m.verdict.more:
-        yield Text(line)
+    yield from (Text(caveat, style="bold yellow") for caveat in m.caveats)
+    yield from (Text(line) for line in m.verdict.more)
+    if m.testbed != "local":
+        yield Text(f"Testbed: {m.testbed}.", style="dim")
     yield Text(m.progress, style="dim")
     if m.standings:
         yield _titled("Ranking", *_tables(m.ranking, width))
     if m.unranked:
         yield _titled("Not ranked", *(_item(Text(f"{u.stack}: {' '.join(u.reasons)}")) for u in m.unranked))
-    if full:
-        for section in m.workloads:
-            tables = (*section.tables, *section.percentile_tables)
+    yield from _figures(m, width, full)
+    yield from _troubles(m)
+
+
+def _figures(m: ReportModel, width: int, full: bool) -> Iterable[RenderableType]:
+    """Of each workload what the layers report, or everything."""
+    for section in m.workloads:
+        tables = (*section.tables, *section.percentile_tables, *section.layers) if full else section.layers
+        if tables:
             yield _titled(section.text, *(part for table in tables for part in _tables(table, width)))
-        if m.provisioning is not None:
-            yield _titled("Building and removing", *_tables(m.provisioning, width))
-    if m.warnings:
-        yield _titled("Warnings", *(_item(Text(w.text)) for w in m.warnings))
-    if m.failed:
-        yield _titled("Failed", *(_item(Text(f"{f.stack}, {f.what}: {f.reason}")) for f in m.failed))
-    if m.skipped:
-        yield _titled("Skipped", *(_item(Text(f"{s.stack}: {' '.join(s.reasons)}")) for s in m.skipped))
+    if full and m.provisioning is not None:
+        yield _titled("Building and removing", *_tables(m.provisioning, width))
+
+
+def _troubles(m: ReportModel) -> Iterable[RenderableType]:
+    for title, texts in (
+        ("Warnings", [w.text for w in m.warnings]),
+        ("Failed", [f"{f.stack}, {f.what}: {f.reason}" for f in m.failed]),
+        ("Lost with their machine", [f"{x.stack}, {x.what}: {x.reason}" for x in m.lost]),
+        ("Skipped", [f"{s.stack}: {' '.join(s.reasons)}" for s in m.skipped]),
+    ):
+        if texts:
+            yield _titled(title, *(_item(Text(text)) for text in texts))
 
 
 def _titled(title: str, *content: RenderableType) -> RenderableType:

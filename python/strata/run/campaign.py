@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from strata.campaign import Campaign, differences
+from strata.campaign import Campaign, as_file, differences
 from strata.design import rounds
 from strata.errors import BadInput, NothingToRun, Problem, Refused, UndoFailed
 from strata.hosts.base import Host
 from strata.model import Command, Disk, Facts, LayerDriver, Rule
-from strata.run import claims, visit
-from strata.run.clean import clean
+from strata.run import claims, testbeds, visit
 from strata.run.plan import Plan
 from strata.run.progress import Decided, Listener, Noted, RunStarted, VisitEnded, VisitStarted
 from strata.run.signals import Interrupts
+from strata.run.sites import Sites
 from strata.store import database, reader
 from strata.store.writer import PlannedVisit, Store
 
@@ -58,12 +58,13 @@ def create(directory: Path, order: Order, now: float) -> Store:
         directory,
         name=campaign.name,
         about=campaign.about,
-        source=campaign.text,
+        source=as_file(campaign, seed),
         fingerprint=campaign.fingerprint,
         description=_description(campaign, order.plan.disks),
         seed=seed,
         version=order.versions["strata"],
         now=now,
+        testbed=campaign.testbed,
     )
 
 
@@ -72,7 +73,7 @@ def _description(campaign: Campaign, disks: Sequence[Disk]) -> dict[str, object]
     return {**campaign.describe(), "devices": [f"{disk.role}={disk.device}" for disk in disks if disk.device]}
 
 
-def recover(store: Store, host: Host, interrupts: Interrupts, listener: Listener) -> None:
+def recover(store: Store, interrupts: Interrupts, listener: Listener) -> None:
     """Before an old run goes on: remove what it left when it was killed. Raises Refused when it is in quarantine."""
     why = store.quarantined()
     if why:
@@ -80,20 +81,20 @@ def recover(store: Store, host: Host, interrupts: Interrupts, listener: Listener
             f"something of an earlier visit could not be removed:\n{why}\nrun `strata clean {store.directory}` first."
         )
     with interrupts.held():
-        clean(store, host, store.identity().uuid, listener)
+        testbeds.clean(store, listener)
 
 
 def execute(
     order: Order,
     store: Store,
-    host: Host,
+    sites: Sites,
     drivers: Mapping[str, LayerDriver],
     interrupts: Interrupts,
     listener: Listener,
 ) -> None:
     """Visits until the decision rule stops. Everything is stored as it happens; nothing is returned.
 
-    Raises Refused (a device in use), NothingToRun, Interrupted, UndoFailed.
+    Raises Refused (a device in use), NothingToRun, Interrupted, UndoFailed, HostLost.
     """
     identity = store.identity()
     plan = order.plan
@@ -106,40 +107,38 @@ def execute(
     )
     before = store.rule()
     if before and before.rounds < order.rule.rounds:
-        store.add_event("extended", f"rounds raised from {before.rounds} to {order.rule.rounds}", host.now())
-    store.set_rule(order.rule, host.now())
-    _note_changes(order, store, host.now())
-    store.add_facts(order.facts, order.versions, plan.skipped, host.now())
+        store.add_event("extended", f"rounds raised from {before.rounds} to {order.rule.rounds}", sites.now())
+    store.set_rule(order.rule, sites.now())
+    _note_changes(order, store, sites.now())
+    store.add_facts(order.facts, order.versions, plan.skipped, sites.now())
     if not order.plan.runnable:
         raise NothingToRun(_nothing(order.plan))
-    _take_devices(order, store, host, listener)
-    work_dir = str(store.directory.absolute() / "work")
-    host.run(Command(("mkdir", "--parents", "--", work_dir)))
+    if any(disk.device for disk in plan.disks):
+        with sites.look(sites.variant(plan.runnable[0])) as host:
+            _take_devices(order, store, host, listener)
     bench = visit.Workbench(
-        host=host,
+        sites=sites,
         store=store,
-        run_uuid=identity.uuid,
-        work_dir=work_dir,
         drivers=drivers,
         workloads=order.plan.workloads,
-        disks=(),
+        disks=plan.disks,
         memory_bytes=order.plan.memory_bytes,
         machine_metrics=frozenset(metric.name for metric in order.plan.machine_metrics),
         seed=identity.seed,
         interrupts=interrupts,
         listener=listener,
     )
-    _Loop(order, store, host, bench, listener).go()
+    _Loop(order, store, sites, bench, listener).go()
 
 
 class _Loop:
-    def __init__(self, order: Order, store: Store, host: Host, bench: visit.Workbench, listener: Listener) -> None:
+    def __init__(self, order: Order, store: Store, sites: Sites, bench: visit.Workbench, listener: Listener) -> None:
         self.order = order
         self.store = store
-        self.host = host
+        self.sites = sites
         self.bench = bench
         self.listener = listener
-        self.started_at = host.now()
+        self.started_at = sites.now()
         self.took_s: list[float] = []
         self.stacks = {stack.text: stack for stack in order.plan.runnable}
 
@@ -152,32 +151,28 @@ class _Loop:
             batch = rounds.next_batch(
                 view, list(self.stacks), seconds_left=self._seconds_left(), seconds_per_visit=self._measured_s()
             )
-            self.store.add_event("decision", batch.decision, self.host.now())
+            self.store.add_event("decision", batch.decision, self.sites.now())
             self.listener(Decided(batch.decision))
             if batch.stop:
                 return
-            self.store.add_visits(batch.visits, self.host.now())
+            self.store.add_visits(batch.visits, self.sites.now())
             open_visits = {(planned.round, planned.stack): planned for planned in self.store.open_visits()}
             for wanted in batch.visits:
                 self._visit(open_visits[wanted])
 
     def _visit(self, planned: PlannedVisit) -> None:
         self.listener(VisitStarted(planned.stack, planned.round, self.done + 1, self.planned))
-        began = self.host.now()
-        # Somebody may have taken a device since the last visit.
+        began = self.sites.now()
         try:
-            disks = claims.claim(self.host, self.order.plan.disks, wipe=())
+            failure = visit.visit(self.bench, planned, self.stacks[planned.stack])
         except Refused as error:
-            self.store.add_event("refused", str(error), self.host.now())
+            self.store.add_event("refused", str(error), self.sites.now())
             raise
-        bench = replace(self.bench, disks=tuple(disks))
-        try:
-            failure = visit.visit(bench, planned, self.stacks[planned.stack])
         except UndoFailed as error:
-            self.store.add_event("quarantine", str(error), self.host.now())
+            self.store.add_event("quarantine", str(error), self.sites.now())
             raise
         self.done += 1
-        self.took_s.append(self.host.now() - began)
+        self.took_s.append(self.sites.now() - began)
         left = (self.planned - self.done) * self._seconds_per_visit()
         self.listener(VisitEnded(planned.stack, failure, self.took_s[-1], self.done, self.planned, max(left, 0.0)))
 
@@ -190,7 +185,7 @@ class _Loop:
 
     def _seconds_left(self) -> float | None:
         budget_s = self.order.rule.budget_s
-        return None if budget_s is None else budget_s - (self.host.now() - self.started_at)
+        return None if budget_s is None else budget_s - (self.sites.now() - self.started_at)
 
 
 def _note_changes(order: Order, store: Store, now: float) -> None:

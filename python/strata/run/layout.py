@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -21,7 +22,9 @@ class Placed:
     provides: Provides
 
     def steps(self) -> list[Step]:
-        return self.driver.plan_create(self.node.call, self.below, self.place)
+        steps = self.driver.plan_create(self.node.call, self.below, self.place)
+        mend = dict.fromkeys(command for lower in self.below for command in lower.mend)
+        return [replace(step, undo=_mended(step.undo, mend)) for step in steps] if mend else steps
 
     def inspection(self) -> list[Command]:
         return self.driver.plan_inspect(self.node.call, self.below, self.place)
@@ -90,7 +93,16 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
     """With what can be done to the layers below it; of the same ability the nearest holds."""
     can = {name: ability for lower in below for name, ability in lower.can.items()}
     rehearsals = max((lower.rehearsals for lower in below), default=0)
-    return replace(own, can={**can, **own.can}, rehearsals=max(own.rehearsals, rehearsals))
+    mend = dict.fromkeys(command for each in (*below, own) for command in each.mend)
+    return replace(own, can={**can, **own.can}, rehearsals=max(own.rehearsals, rehearsals), mend=tuple(mend))
+
+
+def _mended(undo: Command | None, mend: Iterable[Command]) -> Command | None:
+    """`undo`, after what is below it was made to work again; whether that succeeded shows in the undo."""
+    if undo is None:
+        return None
+    script = "".join(f"{shlex.join(command.argv)}\n" for command in mend) + 'exec "$@"'
+    return replace(undo, argv=("sh", "-c", script, "sh", *undo.argv))
 
 
 @lru_cache(maxsize=256)  # a plan lays out thousands of stacks as the same attempt

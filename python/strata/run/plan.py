@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from strata.campaign import DEFAULT_DISK_BYTES
+from strata.campaign import DiskSpec
 from strata.errors import BadInput, Problem
 from strata.model import Call, Disk, Facts, Kind, LayerDriver, Metric, Stack, Target, Workload
 from strata.run import directories, layout, machine, trial_steps
@@ -55,24 +55,33 @@ def make(
     disks: Sequence[Disk],
     memory_budget_bytes: int | None,
     own: Mapping[str, Directory] | None = None,
+    others: Mapping[str, Facts] | None = None,
 ) -> Plan:
     """`own`: what was seen of the user's directories, by path; of one that is not in it nothing is known.
+    `others`: the machines of stacks (by text) that another machine than that of `facts` carries.
 
     Raises BadInput when a workload cannot run at all, or the machine has no room for the files.
     """
-    own = own or {}
+    own, others = own or {}, others or {}
+    machines = [facts, *(carrier for carrier in others.values() if carrier != facts)]
+    unfit = [
+        [(call.text, reason) for call, workload in workloads for reason in workload.reasons_not_to_run(call, carrier)]
+        for carrier in machines
+    ]
+    # What no machine can run is wrong with the campaign; what one of them cannot, with the stacks that it carries.
     problems = [
-        Problem(reason, where=call.text)
-        for call, workload in workloads
-        for reason in workload.reasons_not_to_run(call, facts)
+        Problem(reason, where=call) for call, reason in unfit[0] if all((call, reason) in each for each in unfit)
     ]
     skipped: dict[str, tuple[str, ...]] = {}
-    layer_reasons: dict[str, list[str]] = {}
+    known: dict[int, dict[str, list[str]]] = {id(carrier): {} for carrier in machines}
     growth_bytes = 0
     sizes = _Sizes(disks)
     for stack in stacks:
         misfits = sizes.shortage(stack) + _arity_reasons(stack, drivers)
-        reasons = _layer_reasons(stack, drivers, facts, layer_reasons) + misfits
+        carrier = others.get(stack.text, facts)
+        reasons = _layer_reasons(stack, drivers, carrier, known.setdefault(id(carrier), {})) + misfits
+        if carrier is not facts:
+            reasons += [reason for call, workload in workloads for reason in workload.reasons_not_to_run(call, carrier)]
         reasons += _target_reasons(stack, workloads, drivers)
         path = directories.of(stack) if own else None
         directory = own.get(path or "")
@@ -115,7 +124,7 @@ def make(
     )
 
 
-def disks_for(stacks: Iterable[Stack], size_of_role: Mapping[str, int], claimed: Sequence[Disk]) -> tuple[Disk, ...]:
+def disks_for(stacks: Iterable[Stack], specs: Mapping[str, DiskSpec], claimed: Sequence[Disk]) -> tuple[Disk, ...]:
     """As many disks of each role as the hungriest stack takes: claimed ones where given, else files of ours.
 
     A role is either claimed or made of files: mixing real and file disks in one array would measure neither.
@@ -131,9 +140,10 @@ def disks_for(stacks: Iterable[Stack], size_of_role: Mapping[str, int], claimed:
             f"no stack takes a disk of the role {', '.join(sorted(unused))}; the roles are {', '.join(sorted(need))}."
         )
     files = [
-        Disk(role, size_of_role.get(role, DEFAULT_DISK_BYTES))
+        Disk(role, spec.size_bytes, None, spec.model, spec.write_cache)
         for role, count in need.items()
         if role not in given
+        for spec in [specs.get(role, DiskSpec())]
         for _ in range(count)
     ]
     return (*claimed, *files)
@@ -165,7 +175,7 @@ def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_
         target, scratch = trial_steps.target_on(laid_out.top), f"{laid_out.scratch}/{number}"
         lines.append(f"# measure {call.text}")
         trial = workload.plan(call, target, scratch, 0)
-        planned = trial_steps.trial_steps(_ENGINE, devices, trial, target, scratch)
+        planned = trial_steps.trial_steps(_ENGINE, devices, trial, target, scratch, laid_out.top.rehearsals)
         lines += [shlex.join(argv) for argv in planned.typed()]
     lines.append("# remove")
     lines += [shlex.join(step.undo.argv) for step in reversed(steps) if step.undo]
@@ -267,4 +277,9 @@ def _machine_metrics(
     }
     if own:
         blocks.add("disk")  # what the user's directory lies on
-    return (*machine.HOST_METRICS, *(metric for layer in sorted(blocks) for metric in machine.device_metrics(layer)))
+    used = {node.call.name for stack in stacks for node in stack.top.walk()}
+    return (
+        *machine.HOST_METRICS,
+        *(metric for layer in sorted(blocks) for metric in machine.device_metrics(layer)),
+        *(metric for layer in sorted(used) for metric in drivers[layer].info.metrics),
+    )

@@ -16,6 +16,7 @@ from strata.run import claims, directories
 from strata.run import plan as planning
 from strata.run.campaign import Order
 from strata.run.plan import Plan
+from strata.run.sites import Sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,15 @@ class Devices:
 
     claimed: tuple[Disk, ...] = ()
     wipe: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the machines said, and what can be done there."""
+
+    plan: Plan
+    facts: Facts  # of the machine that carries the first stack
+    versions: Mapping[str, str]
 
 
 def devices(given: Sequence[str], wipe: Sequence[str]) -> Devices:
@@ -47,41 +57,49 @@ def devices(given: Sequence[str], wipe: Sequence[str]) -> Devices:
     return Devices(tuple(claimed), frozenset(wipe))
 
 
-def look(host: Host, campaign: Campaign, given: Devices, directory: Path) -> tuple[Plan, Facts]:
-    """The plan of `campaign` on this machine. Touches nothing. Raises BadInput, Refused."""
+def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> Look:
+    """The plan of `campaign` on these machines. Touches nothing. Raises BadInput, Refused, HostLost."""
     drivers = layers.drivers()
     used = [drivers[name] for name in _layer_names(campaign)]
     loads = [(call, workloads.find(call)) for call in campaign.workloads]
-    facts = host.facts(planning.tools(used, [workload for _, workload in loads]), str(directory.absolute()))
-    claimed = tuple(
-        replace(disk, size_bytes=usable.size_bytes)
-        for disk, usable in zip(given.claimed, claims.claim(host, given.claimed, given.wipe), strict=True)
+    tools = planning.tools(used, [workload for _, workload in loads])
+    variants = list(dict.fromkeys(sites.variant(stack) for stack in campaign.stacks))
+    with sites.look(variants[0]) as host:
+        facts = sites.describe(host.facts(tools, str(directory.absolute())))
+        claimed = tuple(
+            replace(disk, size_bytes=usable.size_bytes)
+            for disk, usable in zip(given.claimed, claims.claim(host, given.claimed, given.wipe), strict=True)
+        )
+        paths = sorted({path for stack in campaign.stacks if (path := directories.of(stack)) and path.startswith("/")})
+        own = {path: directories.look(host, path) for path in paths}
+        refused = [(call, _refusal(host, command)) for call, workload in loads for command in workload.checks(call)]
+        engine = host.run(Command((host.engine, "--version"))).stdout.strip()
+    machines = {variants[0]: facts}
+    for variant in variants[1:]:
+        with sites.look(variant) as host:
+            machines[variant] = sites.describe(host.facts(tools, str(directory.absolute())))
+    plan = planning.make(
+        campaign.stacks,
+        loads,
+        drivers,
+        facts,
+        planning.disks_for(campaign.stacks, campaign.disks, claimed),
+        campaign.memory_bytes,
+        own,
+        {stack.text: machines[sites.variant(stack)] for stack in campaign.stacks} if len(variants) > 1 else None,
     )
-    sizes = {role: spec.size_bytes for role, spec in campaign.disks.items()}
-    disks = planning.disks_for(campaign.stacks, sizes, claimed)
-    paths = sorted({path for stack in campaign.stacks if (path := directories.of(stack)) and path.startswith("/")})
-    own = {path: directories.look(host, path) for path in paths}
-    plan = planning.make(campaign.stacks, loads, drivers, facts, disks, campaign.memory_bytes, own)
-    problems = []
-    for call, workload in loads:
-        for command in workload.checks(call):
-            problem = _refusal(host, command)
-            if problem:
-                problems.append(Problem(problem, where=call.text))
+    problems = [Problem(why, where=call.text) for call, why in refused if why]
     if problems:
         raise BadInput(problems)
-    return plan, facts
+    return Look(
+        plan, facts, {"strata": importlib.metadata.version("stratabench"), "strata-engine": engine, **facts.tools}
+    )
 
 
-def order(host: Host, campaign: Campaign, given: Devices, directory: Path) -> Order:
+def order(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> Order:
     """Everything that `execute` wants. Raises as `look`."""
-    plan, facts = look(host, campaign, given, directory)
-    versions = {
-        "strata": importlib.metadata.version("stratabench"),
-        "strata-engine": host.run(Command((host.engine, "--version"))).stdout.strip(),
-        **facts.tools,
-    }
-    return Order(campaign, plan, campaign.rule, facts, versions, given.wipe)
+    seen = look(sites, campaign, given, directory)
+    return Order(campaign, seen.plan, campaign.rule, seen.facts, seen.versions, given.wipe)
 
 
 def _layer_names(campaign: Campaign) -> set[str]:

@@ -47,6 +47,7 @@ class Bench:
     memory_bytes: int  # what can cache the data
     declared: frozenset[str]  # machine metrics that the store knows
     filesystem: str | None = None  # where no device is known: what the user's directory is on
+    rehearsals: int = 0  # unmeasured runs before the measured one
 
 
 def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: str, seed: int) -> Trial:
@@ -55,7 +56,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     host = bench.host
     at = host.now()
     plan = workload.plan(call, target, scratch, seed)
-    steps = trial_steps.trial_steps(host.engine, bench.devices, plan, target, scratch)
+    steps = trial_steps.trial_steps(host.engine, bench.devices, plan, target, scratch, bench.rehearsals)
     typed = steps.until_measured()
     longer = _twice_as_long(call)
     flags: list[str] = []
@@ -131,7 +132,7 @@ def _ready(host: Host, steps: TrialSteps) -> bool:
     """All that comes before the clock starts, but for the directories; whether memory forgot what was prepared."""
     for path, content in steps.put.items():
         host.write(path, content)
-    for command in (*steps.prepare, *steps.flush):
+    for command in (*steps.prepare, *steps.rehearse, *steps.flush):
         host.run(command)
     # an ordinary user may measure existing(PATH), and may not do this
     return host.run(steps.forget, check=False).exit_code == 0

@@ -23,6 +23,7 @@ class TrialSteps:
     make: tuple[Command, ...]  # the directories
     put: Mapping[str, str]  # path -> content
     prepare: tuple[Command, ...]
+    rehearse: tuple[Command, ...]  # what is measured, without being measured: a cache is warm after it
     flush: tuple[Command, ...]  # what was prepared goes to the disk,
     forget: Command  # and out of memory; only root may
     measure: Command  # the engine, and under it the workload: the only one on the clock
@@ -32,7 +33,7 @@ class TrialSteps:
     def until_measured(self) -> list[tuple[str, ...]]:
         """All but the removal, as typed: a file that is written is a command too."""
         written = [("sh", "-c", _WRITE, "sh", path, content) for path, content in self.put.items()]
-        commands = (*self.prepare, *self.flush, self.forget, self.measure)
+        commands = (*self.prepare, *self.rehearse, *self.flush, self.forget, self.measure)
         return [*(c.argv for c in self.make), *written, *(c.argv for c in commands)]
 
     def typed(self) -> list[tuple[str, ...]]:
@@ -46,7 +47,12 @@ def target_on(top: Provides) -> Target:
 
 
 def trial_steps(
-    engine: str, devices: Iterable[tuple[str, str]], plan: TrialPlan, target: Target, scratch: str
+    engine: str,
+    devices: Iterable[tuple[str, str]],
+    plan: TrialPlan,
+    target: Target,
+    scratch: str,
+    rehearsals: int = 0,
 ) -> TrialSteps:
     """`devices`: (layer, path) of what is sampled; their names in the samples are d0, d1 ..."""
     make, remove = directories(target, scratch)
@@ -60,6 +66,7 @@ def trial_steps(
         make=make,
         put=plan.put,
         prepare=plan.prepare,
+        rehearse=(plan.measure,) * rehearsals,
         flush=flush(target),
         forget=FORGET,
         measure=Command(measure, plan.measure.timeout_s + _GRACE_S, plan.measure.stdin),

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
-from strata.errors import BadInput, NotAsAsked, UndoFailed, VisitFailed
+from strata.errors import BadInput, HostLost, NotAsAsked, UndoFailed, VisitFailed
 from strata.hosts.base import Host
-from strata.model import Call, Disk, Kind, LayerDriver, Metric, Outcome, Stack, Workload
-from strata.run import directories, journal, layout, trial, trial_steps
-from strata.run.progress import Listener, StepStarted, TrialEnded
+from strata.model import Call, Disk, Kind, LayerDriver, Metered, Metric, Outcome, Stack, Workload
+from strata.run import directories, journal, kernel_log, layout, leaks, trial, trial_steps
+from strata.run.progress import Listener, Noted, StepStarted, TrialEnded
 from strata.run.signals import Interrupts
+from strata.run.sites import Site, Sites
 from strata.store.writer import PlannedVisit, Store
+
+# A machine that breaks down once may do so by chance; one that does so every time says something about the stack.
+_RETRIES = 2
+_ADDED_UP = frozenset({"bytes", "count", "s"})
 
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
     """What every visit of a run shares."""
 
-    host: Host
+    sites: Sites
     store: Store
-    run_uuid: str
-    work_dir: str  # absolute
     drivers: Mapping[str, LayerDriver]
     workloads: Sequence[tuple[Call, Workload, Metric]]  # with the metric that decides
     disks: Sequence[Disk]
@@ -35,92 +39,130 @@ class Workbench:
 def visit(bench: Workbench, planned: PlannedVisit, stack: Stack) -> str | None:
     """Returns why the visit failed, None when it did not; it is stored either way.
 
-    Raises UndoFailed when something could not be removed and Interrupted on a signal. In both cases the attempt has
-    no ending and does not count; after Interrupted nothing of it is left. A signal during the removal
-    waits for its end.
+    Raises UndoFailed when something could not be removed, Interrupted on a signal, Refused (a device in use) and
+    HostLost. In all these cases the attempt has no ending and does not count; after Interrupted nothing of it is left.
+    A signal during the removal waits for its end. A disposable machine that is lost is tried again, at most twice.
     """
-    store, host = bench.store, bench.host
-    bench.interrupts.check()
-    attempt = store.begin(planned.id, host.now())
+    store, sites = bench.store, bench.sites
+    while True:
+        bench.interrupts.check()
+        attempt = store.begin(planned.id, sites.now())
+        try:
+            with sites.site(stack, bench.disks, attempt, bench.seed + planned.round) as site:
+                return _carry_out(bench, site, attempt, planned, stack)
+        except HostLost as error:
+            if not sites.disposable:
+                raise
+            store.lose(attempt, str(error), sites.now(), error.console)
+            losses = store.losses(planned.id)
+            bench.listener(Noted(f"the machine was lost ({losses}): {error}"))
+            if losses > _RETRIES:
+                failure = f"the machine was lost {losses} times, the last time so: {error}"
+                store.end(attempt, failure, sites.now())
+                return failure
+        finally:
+            if sites.disposable:
+                store.discard(attempt, sites.now())
+
+
+def _carry_out(bench: Workbench, site: Site, attempt: int, planned: PlannedVisit, stack: Stack) -> str | None:
     failure: str | None = None
-    interrupted = True
+    ended = False
+    gone = False  # the machine
+    before: frozenset[str] = frozenset()
     try:
         plan = layout.lay_out(
-            stack,
-            bench.drivers,
-            bench.disks,
-            work_dir=bench.work_dir,
-            run_uuid=bench.run_uuid,
-            attempt=attempt,
+            stack, bench.drivers, site.disks, work_dir=site.work_dir, run_uuid=site.uuid, attempt=site.attempt
         )
-        _build(bench, attempt, plan)
-        _measure(bench, attempt, planned, plan)
-        interrupted = False
+        if bench.sites.disposable:
+            before = leaks.look(site.host)
+        _build(bench, site.host, attempt, plan)
+        _measure(bench, site, attempt, planned, plan)
+        ended = True
     except (VisitFailed, BadInput) as error:  # BadInput: a layer that does not fit the device as it is now
         failure = str(error)
-        interrupted = False
+        ended = True
+    except HostLost:
+        gone = True
+        raise
     finally:
         with bench.interrupts.held():
-            _remove(bench, attempt, failure)
-            if not interrupted:
-                store.end(attempt, failure, host.now())
+            # Undoing on a machine that is thrown away is a measurement: nothing that failed needs it.
+            if not gone and not (bench.sites.disposable and (failure or not ended)):
+                failure = _remove(bench, site, attempt, failure, before) or failure
+            if ended:
+                bench.store.end(attempt, failure, bench.sites.now())
     return failure
 
 
-def _remove(bench: Workbench, attempt: int, cause: str | None) -> None:
-    """Undo the attempt; first end what its commands left running, which would keep it in use."""
+def _remove(bench: Workbench, site: Site, attempt: int, cause: str | None, before: frozenset[str]) -> str | None:
+    """Undo the attempt; first end what its commands left running, which would keep it in use.
+
+    Raises UndoFailed when something stays, but on a machine that is thrown away: there it returns what stayed.
+    """
     try:
-        bench.host.end_strays(bench.run_uuid)
+        site.host.end_strays(site.uuid)
+        journal.undo(
+            bench.store,
+            site.host,
+            attempt,
+            cause=cause,
+            progress=lambda entry: bench.listener(StepStarted(f"undo: {entry.why}")),
+        )
     except UndoFailed as error:
-        raise UndoFailed(error.failures, cause) from error
-    journal.undo(
-        bench.store,
-        bench.host,
-        attempt,
-        cause=cause,
-        progress=lambda entry: bench.listener(StepStarted(f"undo: {entry.why}")),
-    )
+        if not bench.sites.disposable:
+            raise UndoFailed(error.failures, error.cause or cause) from error
+        return str(error)
+    if bench.sites.disposable and (left := leaks.look(site.host) - before):
+        return f"removing the stack left something behind: {', '.join(sorted(left))}; this is a defect of a layer."
+    return None
 
 
-def _build(bench: Workbench, attempt: int, plan: layout.Layout) -> None:
-    journal.carry_out(bench.store, bench.host, attempt, "visit", layout.directory_step(plan))
+def _build(bench: Workbench, host: Host, attempt: int, plan: layout.Layout) -> None:
+    journal.carry_out(bench.store, host, attempt, "visit", layout.directory_step(plan))
     for placed in plan.layers:
         for step in placed.steps():
             bench.interrupts.check()
             bench.listener(StepStarted(step.why))
-            journal.carry_out(bench.store, bench.host, attempt, placed.node.call.text, step)
-    wrong = _differences(bench, attempt, plan)
+            journal.carry_out(bench.store, host, attempt, placed.node.call.text, step)
+    wrong = _differences(bench, host, attempt, plan)
     if wrong:
         raise NotAsAsked("the stack is not as it was asked for: " + "; ".join(wrong))
 
 
-def _differences(bench: Workbench, attempt: int, plan: layout.Layout) -> list[str]:
+def _differences(bench: Workbench, host: Host, attempt: int, plan: layout.Layout) -> list[str]:
     """Read every layer back and keep what was seen; what is not as the stack was asked for."""
     wrong: list[str] = []
     for placed in plan.layers:
-        seen = [bench.host.run(command, check=False) for command in placed.inspection()]
+        seen = [host.run(command, check=False) for command in placed.inspection()]
         bench.store.add_evidence(attempt, placed.node.call.text, seen)
         wrong += placed.driver.differences(placed.node.call, placed.below, placed.place, seen)
     return wrong
 
 
-def _measure(bench: Workbench, attempt: int, planned: PlannedVisit, plan: layout.Layout) -> None:
-    shared = _bench(bench, plan)
+def _measure(bench: Workbench, site: Site, attempt: int, planned: PlannedVisit, plan: layout.Layout) -> None:
+    host = site.host
+    shared = _bench(bench, host, plan)
     for number, (call, workload, primary) in enumerate(bench.workloads):
         bench.interrupts.check()
         scratch = f"{plan.scratch}/{number}"
         target = trial_steps.target_on(plan.top)
         make, remove = trial_steps.directories(target, scratch)
         for command in make:
-            bench.host.run(command)
+            host.run(command)
         bench.listener(StepStarted(call.text))
         # one seed per round: every stack of a round gets the same sequence of I/O
+        since_s = kernel_log.uptime_s(host)
         result = trial.run(shared, workload, call, target, scratch, bench.seed + planned.round)
-        strays = bench.host.end_strays(bench.run_uuid)
+        if result.outcome is Outcome.FAILED:
+            blamed = kernel_log.io_errors(host, since_s, [(p.node.call.text, p.provides.path) for p in plan.layers])
+            result = replace(result, reason="; ".join([*filter(None, [result.reason]), *blamed]))
+        strays = host.end_strays(site.uuid)
         if strays:
             note = f"what it left running in the background was ended: {', '.join(strays)}"
             result = replace(result, notes=(*result.notes, note))
-        wrong = _differences(bench, attempt, plan)
+        result = _with_layers(bench, host, plan, result)
+        wrong = _differences(bench, host, attempt, plan)
         if wrong:
             # measured, but on what? The figures are kept and never ranked.
             reason = "; ".join([*filter(None, [result.reason]), "the stack changed during the trial", *wrong])
@@ -154,13 +196,35 @@ def _measure(bench: Workbench, attempt: int, planned: PlannedVisit, plan: layout
         if wrong:
             raise NotAsAsked(result.reason or "")
         for command in remove:
-            bench.host.run(command)
+            host.run(command)
 
 
-def _bench(bench: Workbench, plan: layout.Layout) -> trial.Bench:
+def _with_layers(bench: Workbench, host: Host, plan: layout.Layout, result: trial.Trial) -> trial.Trial:
+    """With what the layers say of themselves: bytes before and after compression, hits of a cache. Of several layers
+    of one kind bytes and counts are added up, and of shares the mean is taken."""
+    if result.figures is None:
+        return result
+    found: dict[str, list[float]] = {}
+    metered = [placed for placed in plan.layers if placed.driver.info.metrics]
+    for placed in metered:
+        driver = cast("Metered", placed.driver)
+        asked = (placed.node.call, placed.below, placed.place)
+        seen = [host.run(command, check=False) for command in driver.plan_figures(*asked)]
+        for name, value in driver.figures(*asked, seen).items():
+            found.setdefault(name, []).append(value)
+    units = {metric.name: metric.unit for placed in metered for metric in placed.driver.info.metrics}
+    figures = {
+        name: sum(values) if units[name] in _ADDED_UP else sum(values) / len(values)
+        for name, values in found.items()
+        if name in bench.machine_metrics
+    }
+    return replace(result, figures={**result.figures, **figures})
+
+
+def _bench(bench: Workbench, host: Host, plan: layout.Layout) -> trial.Bench:
     """What is sampled: the devices of the stack, or those that the user's own directory lies on."""
     devices, filesystem = plan.block_devices(), None
     if not devices and plan.top.kind is Kind.DIRECTORY:
-        own = directories.look(bench.host, plan.top.path)
+        own = directories.look(host, plan.top.path)
         devices, filesystem = [("disk", device) for device in own.devices], own.filesystem
-    return trial.Bench(bench.host, tuple(devices), bench.memory_bytes, bench.machine_metrics, filesystem)
+    return trial.Bench(host, tuple(devices), bench.memory_bytes, bench.machine_metrics, filesystem, plan.top.rehearsals)

@@ -20,7 +20,7 @@ LAST_STATE = "(SELECT state FROM journal_state WHERE journal = journal.id ORDER 
 
 def create(directory: Path, identity: tuple[object, ...]) -> sqlite3.Connection:
     """A new database in `directory` with its one row of `run` (uuid, name, about, source, fingerprint, description,
-    seed, strata, created_at). Raises StoreError when there is one already."""
+    seed, strata, created_at, testbed). Raises StoreError when there is one already."""
     if exists(directory):
         raise StoreError(f"{directory} already holds a run; choose another directory with --out.")
     directory.mkdir(parents=True, exist_ok=True)
@@ -32,8 +32,8 @@ def create(directory: Path, identity: tuple[object, ...]) -> sqlite3.Connection:
     connection = sqlite3.connect(partial, isolation_level=None)
     connection.executescript("BEGIN;" + schema.script() + "COMMIT;")
     connection.execute(
-        "INSERT INTO run (id, uuid, name, about, source, fingerprint, description, seed, strata, created_at) "
-        "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO run (id, uuid, name, about, source, fingerprint, description, seed, strata, created_at, testbed) "
+        "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         identity,
     )
     connection.close()
@@ -46,8 +46,14 @@ def exists(directory: Path) -> bool:
 
 
 def open_writer(directory: Path) -> sqlite3.Connection:
-    """Raises StoreError when `directory` holds no run, or one of a newer Strata. Close it with `close_writer`."""
-    connection = _open(directory, "mode=rw")
+    """Raises StoreError when `directory` holds no run, or one of another version. Close it with `close_writer`."""
+    connection, version = _open(directory, "mode=rw")
+    if version < schema.VERSION:
+        connection.close()
+        raise StoreError(
+            f"{directory} was made by an older Strata (store version {version}): it can be read and not gone on with; "
+            "clean it with the Strata that made it, and start again with another --out."
+        )
     try:
         connection.execute("PRAGMA journal_mode = WAL")
     except sqlite3.OperationalError as error:
@@ -67,8 +73,11 @@ def close_writer(connection: sqlite3.Connection) -> None:
 
 
 def open_reader(directory: Path) -> sqlite3.Connection:
-    """For reports, also while a run goes on. Raises StoreError as `open_writer`."""
-    return _open(directory, "mode=ro")
+    """For reports, also while a run goes on, and of older versions. Raises StoreError when there is none to be read."""
+    connection, version = _open(directory, "mode=ro")
+    if version < schema.VERSION:
+        connection.executescript(schema.READ_VERSION_1)
+    return connection
 
 
 def quarantine(connection: sqlite3.Connection) -> str | None:
@@ -79,7 +88,8 @@ def quarantine(connection: sqlite3.Connection) -> str | None:
     return str(row[1]) if row and row[0] == "quarantine" else None
 
 
-def _open(directory: Path, how: str) -> sqlite3.Connection:
+def _open(directory: Path, how: str) -> tuple[sqlite3.Connection, int]:
+    """The connection, and the version of the store."""
     path = directory / _FILE
     if not path.exists():
         raise StoreError(f"{directory} holds no run of Strata; give the directory that `strata run --out` made.")
@@ -93,7 +103,7 @@ def _open(directory: Path, how: str) -> sqlite3.Connection:
         raise StoreError(f"{path} was made by a newer Strata (store version {version}); upgrade Strata to read it.")
     if not has_run:
         raise StoreError(f"{path} is not a run of Strata; give the directory that `strata run --out` made.")
-    return connection
+    return connection, version
 
 
 def _connect(path: Path, how: str) -> tuple[sqlite3.Connection, int, bool]:

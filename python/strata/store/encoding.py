@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from strata.model import Facts
+from strata.model import Facts, Testbed
 
 _SETS = ("filesystems", "schedulers", "modules")
 
@@ -20,3 +20,12 @@ def decode_facts(text: str) -> Facts:
     plain["caveats"] = tuple(plain.get("caveats", ()))
     # what an older Strata did not ask is empty
     return Facts(**{**plain, **{name: frozenset(plain.get(name, ())) for name in _SETS}})
+
+
+def encode_testbed(testbed: Testbed) -> str:
+    return json.dumps({**asdict(testbed), "features": sorted(testbed.features)})
+
+
+def decode_testbed(text: str) -> Testbed:
+    plain = json.loads(text)
+    return Testbed(**{**plain, "features": frozenset(plain.get("features", ()))})

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from strata.errors import StoreError
 from strata.model import (
     Disk,
     Event,
+    Evidence,
     Facts,
     FailedVisit,
+    Loss,
     Metric,
     Outcome,
     Rule,
@@ -26,7 +29,10 @@ from strata.model import (
     WorkloadView,
 )
 from strata.store import database, samples
-from strata.store.encoding import decode_facts
+from strata.store.encoding import decode_facts, decode_testbed
+
+# Of each text that a failed trial left: the end, where programs say what went wrong.
+_EVIDENCE_CHARACTERS = 2000
 
 # What moved at the disks, for workloads that have no series of their own.
 _DISK_SERIES = ("disk.read_bytes", "disk.write_bytes")
@@ -40,7 +46,8 @@ class Status:
     uuid: str
     visits_planned: int
     visits_done: int
-    visits_cut_off: int  # begun, not ended: being measured now, or killed
+    visits_cut_off: int  # begun, neither ended nor lost: being measured now, or killed
+    losses: int  # attempts that ended with their machine
     left_behind: int  # journaled things not undone yet
     quarantined: str | None
 
@@ -53,10 +60,15 @@ def status(directory: Path) -> Status:
 def _status(sql: sqlite3.Connection) -> Status:
     name, uuid = _one(sql, "SELECT name, uuid FROM run")
     done = _one(sql, "SELECT count(DISTINCT attempt.visit) FROM ending JOIN attempt ON attempt.id = attempt")[0]
-    cut_off = _one(sql, "SELECT count(*) FROM attempt WHERE id NOT IN (SELECT attempt FROM ending)")[0]
+    cut_off = _one(
+        sql,
+        "SELECT count(*) FROM attempt "
+        "WHERE id NOT IN (SELECT attempt FROM ending) AND id NOT IN (SELECT attempt FROM lost)",
+    )[0]
     left = _one(
         sql,
-        f"SELECT count(*) FROM journal WHERE undo_argv IS NOT NULL AND {database.LAST_STATE} IS NOT 'undone'",
+        "SELECT count(*) FROM journal WHERE undo_argv IS NOT NULL "
+        f"AND coalesce({database.LAST_STATE}, '') NOT IN ('undone', 'discarded')",
     )[0]
     return Status(
         name,
@@ -64,15 +76,34 @@ def _status(sql: sqlite3.Connection) -> Status:
         _visits_planned(sql),
         done,
         cut_off,
+        _one(sql, "SELECT count(*) FROM lost")[0],
         left,
         database.quarantine(sql),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A run as it was begun: a campaign file that loads to it, and what its campaign was described as."""
+
+    source: str
+    description: Mapping[str, object]
+
+
+def source(directory: Path) -> Written:
+    """Raises StoreError when there is no run."""
+    with closing(database.open_reader(directory)) as sql:
+        row = sql.execute("SELECT source, description FROM run").fetchone()
+    if row is None:
+        raise StoreError(f"{directory} holds a run that never began; start it again with `strata run`.")
+    return Written(row[0], json.loads(row[1]))
+
+
 def view(directory: Path, *, series: bool = False) -> View:
     """Raises StoreError when there is no run, or one whose plan was never stored.
 
-    `series`: also read the 1 s series of the workloads' metrics and of the disks from the sample files.
+    `series`: all that only a whole report shows: the 1 s series of the workloads' metrics and of the disks from the
+    sample files, and what the programs of failed trials said.
     """
     with closing(database.open_reader(directory)) as sql:
         # one read transaction: a picture of one moment, though a run may be writing
@@ -81,11 +112,11 @@ def view(directory: Path, *, series: bool = False) -> View:
 
 
 def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
-    row = sql.execute("SELECT name, about, seed, strata FROM run").fetchone()
+    row = sql.execute("SELECT name, about, seed, strata, testbed FROM run").fetchone()
     rules = sql.execute("SELECT rounds, within, confidence, budget_s FROM rule ORDER BY id DESC LIMIT 1").fetchone()
     if row is None or rules is None:
         raise StoreError(f"{directory} holds a run that never began; start it again with `strata run`.")
-    name, about, seed, version = row
+    name, about, seed, version, testbed = row
     stacks = dict(sql.execute("SELECT id, text FROM stack ORDER BY id"))
     workloads = _workloads(sql)
     facts_id, facts, versions = _facts(sql)
@@ -121,7 +152,10 @@ def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
         facts=facts,
         versions={"strata": version, **versions},
         commands=_commands(sql, visits),
-        disks=tuple(Disk(*disk) for disk in sql.execute("SELECT role, size_bytes, device FROM disk ORDER BY position")),
+        disks=tuple(
+            Disk(*disk)
+            for disk in sql.execute("SELECT role, size_bytes, device, model, write_cache FROM disk ORDER BY position")
+        ),
         machine_metrics={
             metric.name: metric
             for metric in (
@@ -131,6 +165,15 @@ def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
                 )
             )
         },
+        testbed=decode_testbed(testbed),
+        losses=tuple(
+            Loss(visit, stacks[stack], round_, reason, console)
+            for visit, stack, round_, reason, console in sql.execute(
+                "SELECT visit.id, visit.stack, visit.round, lost.reason, lost.console FROM lost "
+                "JOIN attempt ON attempt.id = lost.attempt JOIN visit ON visit.id = attempt.visit ORDER BY attempt.id"
+            )
+        ),
+        evidence=_evidence(sql, visits) if series else (),
     )
 
 
@@ -174,7 +217,10 @@ def _facts(sql: sqlite3.Connection) -> tuple[int | None, Facts | None, dict[str,
     row = sql.execute("SELECT id, facts, versions FROM facts ORDER BY id DESC LIMIT 1").fetchone()
     if row is None:
         return None, None, {}
-    return row[0], decode_facts(row[1]), json.loads(row[2])
+    # What was measured before still stands beside its own caveats.
+    every = [decode_facts(text) for (text,) in sql.execute("SELECT facts FROM facts ORDER BY id")]
+    caveats = tuple(dict.fromkeys(caveat for facts in every for caveat in facts.caveats))
+    return row[0], replace(every[-1], caveats=caveats), json.loads(row[2])
 
 
 def _unable(sql: sqlite3.Connection, facts: int | None, stacks: dict[int, str]) -> tuple[Skipped, ...]:
@@ -227,6 +273,21 @@ def _steps(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> 
             "(SELECT duration_s FROM journal_state WHERE journal = journal.id AND state = 'done'), "
             "(SELECT duration_s FROM journal_state WHERE journal = journal.id AND state = 'undone') "
             "FROM journal WHERE attempt IS NOT NULL ORDER BY id"
+        )
+        if attempt in visits
+    )
+
+
+def _evidence(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> tuple[Evidence, ...]:
+    """What was kept of trials without a figure."""
+    return tuple(
+        Evidence(visits[attempt][0], visits[attempt][1], text, shlex.join(json.loads(argv)), exit_code, stdout, stderr)
+        for attempt, text, argv, exit_code, stdout, stderr in sql.execute(
+            "SELECT evidence.attempt, workload.text, evidence.argv, evidence.exit_code, "
+            "substr(evidence.stdout, ?1), substr(evidence.stderr, ?1) FROM evidence "
+            "JOIN trial ON trial.attempt = evidence.attempt JOIN workload ON workload.id = trial.workload "
+            "WHERE workload.text = evidence.layer AND trial.outcome = 'failed' ORDER BY evidence.rowid",
+            (-_EVIDENCE_CHARACTERS,),
         )
         if attempt in visits
     )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 
 TABLES = {
     "run": """
         id INTEGER PRIMARY KEY CHECK (id = 1), uuid TEXT NOT NULL, name TEXT NOT NULL,
         about TEXT NOT NULL, source TEXT NOT NULL, fingerprint TEXT NOT NULL, description TEXT NOT NULL,
-        seed INTEGER NOT NULL, strata TEXT NOT NULL, created_at REAL NOT NULL""",
+        seed INTEGER NOT NULL, strata TEXT NOT NULL, created_at REAL NOT NULL, testbed TEXT NOT NULL""",
     # the newest row holds: a later run may ask for more rounds or another budget
     "rule": """
         id INTEGER PRIMARY KEY, at REAL NOT NULL, rounds INTEGER NOT NULL, within REAL NOT NULL,
         confidence REAL NOT NULL, budget_s REAL""",
-    "disk": "role TEXT NOT NULL, size_bytes INTEGER NOT NULL, device TEXT, position INTEGER NOT NULL",
+    "disk": """
+        role TEXT NOT NULL, size_bytes INTEGER NOT NULL, device TEXT, model TEXT, write_cache TEXT,
+        position INTEGER NOT NULL""",
     # resolved: every layer in the order of building, with the values that the text leaves out
     "stack": "id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, factors TEXT NOT NULL, resolved TEXT NOT NULL",
     "workload": "id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, name TEXT NOT NULL, primary_metric TEXT NOT NULL",
@@ -32,13 +34,18 @@ TABLES = {
     # a visit that was cut off is tried again; only an attempt with an `ending` counts
     "attempt": "id INTEGER PRIMARY KEY, visit INTEGER NOT NULL REFERENCES visit, at REAL NOT NULL",
     "ending": "attempt INTEGER PRIMARY KEY REFERENCES attempt, at REAL NOT NULL, failure TEXT",
+    # an attempt that ended with its machine; it has an `ending` only when the visit was given up with it
+    "lost": """
+        attempt INTEGER PRIMARY KEY REFERENCES attempt, at REAL NOT NULL, reason TEXT NOT NULL,
+        console TEXT NOT NULL""",
     # attempt NULL: steps of the run itself
     "journal": """
         id INTEGER PRIMARY KEY, attempt INTEGER REFERENCES attempt, layer TEXT NOT NULL, why TEXT NOT NULL,
         do_argv TEXT NOT NULL, undo_argv TEXT, undo_timeout_s REAL, at REAL NOT NULL""",
+    # discarded: its machine is gone, so there is nothing to undo
     "journal_state": """
         id INTEGER PRIMARY KEY, journal INTEGER NOT NULL REFERENCES journal,
-        state TEXT NOT NULL CHECK (state IN ('done', 'failed', 'undone', 'undo_failed')),
+        state TEXT NOT NULL CHECK (state IN ('done', 'failed', 'undone', 'undo_failed', 'discarded')),
         at REAL NOT NULL, duration_s REAL, detail TEXT""",
     "evidence": """
         attempt INTEGER NOT NULL REFERENCES attempt, layer TEXT NOT NULL, argv TEXT NOT NULL,
@@ -58,6 +65,15 @@ CREATE INDEX journal_by_attempt ON journal (attempt);
 CREATE INDEX journal_state_by_journal ON journal_state (journal);
 CREATE INDEX attempt_by_visit ON attempt (visit);
 CREATE INDEX trial_by_attempt ON trial (attempt);
+"""
+
+
+# A run of version 1 read as one of this version: these names come before those of the file.
+READ_VERSION_1 = """
+PRAGMA temp_store = MEMORY;
+CREATE TEMP VIEW run AS SELECT *, '{}' AS testbed FROM main.run;
+CREATE TEMP VIEW disk AS SELECT *, NULL AS model, NULL AS write_cache FROM main.disk;
+CREATE TEMP TABLE lost (attempt INTEGER, at REAL, reason TEXT, console TEXT);
 """
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from strata.errors import NoRoom, StoreError
-from strata.model import Call, Command, Completed, Disk, Facts, Metric, Outcome, Rule, Stack
+from strata.model import Call, Command, Completed, Disk, Facts, Metric, Outcome, Rule, Stack, Testbed
 from strata.store import database, samples
-from strata.store.encoding import decode_facts, encode_facts
+from strata.store.encoding import decode_facts, encode_facts, encode_testbed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,9 +70,11 @@ class Store:
         seed: int,
         version: str,
         now: float,
+        testbed: Testbed = Testbed(),  # noqa: B008 - frozen
     ) -> Store:
-        identity = (uuid.uuid4().hex, name, about, source, fingerprint, json.dumps(description), seed, version, now)
-        return cls(directory, database.create(directory, identity))
+        described = json.dumps(description)
+        run = (uuid.uuid4().hex, name, about, source, fingerprint, described, seed, version, now)
+        return cls(directory, database.create(directory, (*run, encode_testbed(testbed))))
 
     @classmethod
     def resume(cls, directory: Path) -> Store:
@@ -134,8 +136,9 @@ class Store:
             self._add_metrics(None, machine_metrics)
             for position, disk in enumerate(disks):
                 self._sql.execute(
-                    "INSERT INTO disk (role, size_bytes, device, position) VALUES (?, ?, ?, ?)",
-                    (disk.role, disk.size_bytes, disk.device, position),
+                    "INSERT INTO disk (role, size_bytes, device, model, write_cache, position) "
+                    "VALUES (?, ?, ?, ?, ?, ?)",
+                    (disk.role, disk.size_bytes, disk.device, disk.model, disk.write_cache, position),
                 )
 
     def _add_metrics(self, workload: int | None, metrics: Iterable[Metric]) -> None:
@@ -217,6 +220,20 @@ class Store:
         with self._transaction():
             self._sql.execute("INSERT INTO ending (attempt, at, failure) VALUES (?, ?, ?)", (attempt, now, failure))
 
+    def lose(self, attempt: int, reason: str, now: float, console: str = "") -> None:
+        """The attempt ended with its machine, and says nothing of the stack. `console`: its last lines."""
+        with self._transaction():
+            self._sql.execute(
+                "INSERT INTO lost (attempt, at, reason, console) VALUES (?, ?, ?, ?)", (attempt, now, reason, console)
+            )
+
+    def losses(self, visit: int) -> int:
+        """How many attempts at a visit were lost with their machine."""
+        row = self._sql.execute(
+            "SELECT count(*) FROM lost JOIN attempt ON attempt.id = lost.attempt WHERE attempt.visit = ?", (visit,)
+        ).fetchone()
+        return int(row[0])
+
     # ------------------------------------------------------------ the journal
 
     def journal(self, attempt: int | None, layer: str, why: str, do: Command, undo: Command | None, now: float) -> int:
@@ -243,6 +260,15 @@ class Store:
                 (journal, state, now, duration_s, detail),
             )
 
+    def discard(self, attempt: int, now: float) -> None:
+        """The attempt's machine was thrown away, and whatever was not undone went with it."""
+        with self._transaction():
+            self._sql.execute(
+                "INSERT INTO journal_state (journal, state, at) "
+                f"SELECT id, 'discarded', ? FROM journal WHERE attempt = ? AND {database.LAST_STATE} IS NOT 'undone'",
+                (now, attempt),
+            )
+
     def to_undo(self, attempt: int | None = None) -> list[Undo]:
         """What an attempt may have left, newest first; of one attempt, or of the whole run.
 
@@ -255,7 +281,7 @@ class Store:
             f"WHERE undo_argv IS NOT NULL {where} ORDER BY id DESC",
             () if attempt is None else (attempt,),
         ).fetchall()
-        unfinished = {attempt for _, attempt, _, _, _, state in rows if state != "undone"}
+        unfinished = {attempt for _, attempt, _, _, _, state in rows if state not in ("undone", "discarded")}
         return [
             Undo(id_, attempt, why, Command(tuple(json.loads(argv)), timeout_s))
             for id_, attempt, why, argv, timeout_s, _ in rows

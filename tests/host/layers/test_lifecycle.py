@@ -49,6 +49,21 @@ def btrfs_raid0(bench: Bench) -> None:
     bench.put("btrfs", bench.disk(), bench.disk(), bench.disk(), profile="raid0")
 
 
+def btrfs_degraded(bench: Bench) -> None:
+    disks = [bench.disk() for _ in range(3)]
+    bench.put("degraded", bench.put("btrfs", *disks, profile="raid1", metadata="raid1", noatime=True))
+
+
+def btrfs_rebuilding(bench: Bench) -> None:
+    bench.put("rebuilding", bench.put("btrfs", bench.disk(), bench.disk(), profile="raid1"))
+
+
+def btrfs_with_snapshots(bench: Bench) -> None:
+    made = bench.put("btrfs", bench.disk())
+    bench.put("snapshot", made, held=2)
+    bench.put("balance", made)
+
+
 def partition_gpt(bench: Bench) -> None:
     bench.put("ext4", bench.put("partition", bench.disk("64M")))
 
@@ -80,12 +95,17 @@ STACKS = [
     btrfs_raid1,
     btrfs_raid10,
     btrfs_raid0,
+    btrfs_degraded,
+    btrfs_rebuilding,
+    btrfs_with_snapshots,
     partition_gpt,
     partition_dos,
     btrfs_on_partitions,
     scheduled_partition,
     directory,
 ]
+
+BUILDS_NOTHING = {"null", "degraded", "rebuilding", "snapshot", "balance"}
 
 stacks = pytest.mark.parametrize("stack", STACKS, ids=lambda stack: stack.__name__)
 
@@ -110,7 +130,9 @@ def test_undoing_what_was_never_done_succeeds(bench: Bench, stack: Callable[[Ben
     assert bench.left_over() == []
 
 
-@stacks
+# The kernel remembers until it is told to forget all devices of everybody that this file system lacked one; the next
+# with the same UUID, which no visit makes, would be taken for it.
+@pytest.mark.parametrize("stack", [each for each in STACKS if each is not btrfs_rebuilding], ids=lambda s: s.__name__)
 def test_every_half_built_stack_can_be_undone_twice(bench: Bench, stack: Callable[[Bench], None]) -> None:
     stack(bench)
     steps = bench.steps
@@ -127,7 +149,7 @@ def test_nothing_is_there_is_a_difference_for_every_layer_that_makes_something(
 ) -> None:
     stack(bench)
     for layer in bench.layers:
-        assert (layer.differences() == []) is (layer.spec.name == "null"), layer.spec.name
+        assert (layer.differences() == []) is (layer.spec.name in BUILDS_NOTHING), layer.spec.name
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from strata.analysis.checks import two_modes, warnings
+from strata.analysis.checks import Caution, two_modes, warnings
 from strata.analysis.noise import Noise
-from strata.model import FailedVisit, Outcome, Rule, View
+from strata.model import FailedVisit, Outcome, Rule, Testbed, View
 
 from .noisy_views import IOPS, TIME, campaign, exact, trial, view
 
@@ -126,6 +127,20 @@ def test_uneven_rounds_are_drift_and_noise_is_not() -> None:
         noise = {name: [100 * (1 + 0.05 * chance.gauss(0, 1)) for _ in range(5)] for name in "abcd"}
         false += ("drift", None) in kinds(exact(noise))
     assert false <= 30  # two tests at 5 %
+
+
+def test_in_virtual_time_nothing_is_blamed_on_noise_or_on_the_hours() -> None:
+    def both(figures: dict[str, list[float | None]]) -> tuple[list[Caution], list[Caution]]:
+        data = exact(figures)
+        lab = Testbed("lab", clock="virtual")
+        return list(warnings(data)), list(warnings(replace(data, testbed=lab)))
+
+    real, virtual = both({"a": [100.0, 99.0, 98.0, 97.0, 96.0], "b": [50.1, 49.4, 49.1, 48.4, 48.1]})
+    assert ([caution.kind for caution in real], virtual) == (["drift"], [])
+    real, virtual = both({"a": [100.0, 101.0, 99.0, 100.0, 20.0], "b": [50.1, 48.4, 52.1, 49.4, 51.1]})
+    assert {caution.kind for caution in real} == {caution.kind for caution in virtual} == {"spread", "outlier"}
+    assert not [caution for caution in virtual if "other work" in caution.text or "something else" in caution.text]
+    assert any("depends that much on its seed" in caution.text for caution in virtual)
 
 
 def test_three_rounds_show_no_drift() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from strata.model import Kind, LayerInfo, Metric, Param, ParamType, Value, WorkloadInfo
 
 P = ParamType
@@ -84,6 +86,23 @@ LAYERS = {
             number("label", P.TEXT, positional=True),
             flag("quick"),
         ),
+    )
+}
+
+OFFERS = {
+    "md": {"degrade", "rebuild"},
+    "lvmthin": {"snapshot"},
+    "zfs": {"degrade", "snapshot", "volume"},
+    "btrfs": {"balance", "degrade", "snapshot"},
+}
+LAYERS = {name: replace(info, offers=frozenset(OFFERS.get(name, ()))) for name, info in LAYERS.items()}
+LAYERS |= {
+    info.name: replace(info, needs=needs)
+    for info, needs in (
+        (layer("snapshot", {BLOCK, DIRECTORY}, None, number("held", P.INT, 1)), "snapshot"),
+        (layer("degraded", {BLOCK, DIRECTORY}, None, number("disks", P.INT, 1, positional=True)), "degrade"),
+        (layer("zvol", {DIRECTORY}, BLOCK, number("size", P.SIZE)), "volume"),
+        (layer("duperemove", {DIRECTORY}, None), "dedupe"),
     )
 }
 

@@ -10,8 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from strata.campaign import DEFAULT_DISK_BYTES, Campaign, DiskSpec, document, load
+from strata.campaign.testbed import FEATURES
 from strata.errors import BadInput, Problem
-from strata.model import Rule
+from strata.lab import spec
+from strata.model import Rule, Testbed
 
 from .catalogue import LAYERS, WORKLOADS
 
@@ -19,6 +21,8 @@ PATIENT = settings(deadline=None)
 
 
 def read_file(path: str) -> str:
+    if path == "models/mine.yaml":
+        return "seek: 8ms"
     if path != "jobs/a.fio":
         raise FileNotFoundError(2, "No such file or directory")
     return "[a]"
@@ -64,7 +68,7 @@ seed: 11
 
 def test_everything_a_file_can_say() -> None:
     found = campaign(FULL)
-    assert (found.name, found.about, found.testbed, found.memory_bytes) == ("a name", "why", "local", 2 << 30)
+    assert (found.name, found.about, found.testbed, found.memory_bytes) == ("a name", "why", Testbed(), 2 << 30)
     assert found.disks == {"hdd": DiskSpec(8 << 30), "ssd": DiskSpec(DEFAULT_DISK_BYTES)}
     assert [stack.text for stack in found.stacks] == [
         "2*hdd | md | xfs(noatime) | qcow2 | vm(cache=writeback)",
@@ -84,10 +88,67 @@ def test_everything_a_file_can_say() -> None:
 
 def test_what_is_not_said_has_a_default() -> None:
     found = campaign("stacks: [disk | ext4]\nrule:\nseed: ~\nabout:\n")
-    assert (found.name, found.about, found.testbed, found.memory_bytes, found.seed) == ("lab", "", "local", None, None)
+    assert (found.name, found.about, found.testbed, found.memory_bytes, found.seed) == (
+        "lab",
+        "",
+        Testbed(),
+        None,
+        None,
+    )
     assert found.rule == Rule()
     assert found.disks == {"disk": DiskSpec(DEFAULT_DISK_BYTES)}
     assert [call.text for call in found.workloads] == ["fio/randrw-75-25", "dd/seqwrite-sync"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("local", Testbed()),
+        ("{local: }", Testbed()),
+        ("ssh:root@server", Testbed("ssh", "root@server")),
+        ("{ssh: server}", Testbed("ssh", "server")),
+        ("lab", Testbed("lab")),
+        ("{lab: }", Testbed("lab")),
+        ("{lab: {debian: 12, cpus: 4}}", Testbed("lab", debian=12, cpus=4)),
+        (
+            "{lab: {kernel: 6.1, features: [zfs, qemu]}}",
+            Testbed("lab", kernel="6.1", features=frozenset({"zfs", "qemu"})),
+        ),
+        ("{lab: {clock: virtual}}", Testbed("lab", clock="virtual", memory_bytes=8 << 30, cpus=1)),
+        (
+            "{lab: {clock: virtual, memory: 3G, cpus: 2}}",
+            Testbed("lab", clock="virtual", memory_bytes=3 << 30, cpus=2),
+        ),
+    ],
+)
+def test_testbeds(written: str, meant: Testbed) -> None:
+    assert campaign(f"stacks: [disk]\ntestbed: {written}\n").testbed == meant
+
+
+def test_the_features_of_a_lab_are_those_that_labs_are_built_with() -> None:
+    written = campaign(f"stacks: [disk]\ntestbed: {{lab: {{features: [{', '.join(FEATURES)}]}}}}\n").testbed.features
+    assert written == set(FEATURES) == set(spec.FEATURES)
+
+
+def test_disks_of_the_lab() -> None:
+    found = campaign(
+        """\
+        stacks: [hdd + ssd + disk | btrfs]
+        testbed: {lab: {clock: virtual}}
+        seeds: 3
+        disks:
+          hdd: {size: 8G, model: hdd-7200, write_cache: volatile}
+          ssd: {model: models/mine.yaml, write_cache: none}
+        """
+    )
+    assert found.disks == {
+        "hdd": DiskSpec(8 << 30, "hdd-7200", None, "volatile"),
+        "ssd": DiskSpec(model="models/mine.yaml", model_text="seek: 8ms", write_cache="none"),
+        "disk": DiskSpec(),
+    }
+    assert (found.seed, found.rule.rounds) == (1, 3), "exact figures are the same for everybody"
+    assert campaign("stacks: [disk]\ntestbed: {lab: {clock: virtual}}\nseed: 5\n").seed == 5
+    assert campaign("stacks: [disk]\ntestbed: lab\n").seed is None
 
 
 SPELLED = [
@@ -159,6 +220,7 @@ def test_exclusion(rule: str, left: list[str]) -> None:
     assert stacks(f"{text}  - {rule}\n") == [f"disk | {stack.replace(' | ', ' | qcow2 | ')}" for stack in left]
 
 
+LAB_WITH = "stacks: [disk]\ntestbed: {lab:"
 # Each case: a file, and for each problem its line, its column and a part of its sentence.
 MISTAKES: list[tuple[str, list[tuple[int, int, str]]]] = [
     ("", [(1, 1, "a campaign file is a list of keys with values; write at least: stacks: [disk | ext4]")]),
@@ -174,7 +236,48 @@ MISTAKES: list[tuple[str, list[tuple[int, int, str]]]] = [
     ("stacks: [disk]\nseed: 1\nseed: 2", [(3, 1, "'seed' is written twice; keep one of them")]),
     ("stacks: [disk]\n? [a]\n: b", [(2, 3, "a key is a plain word")]),
     ("stacks: [disk]\nname: [a]", [(2, 7, "a single value belongs here")]),
-    ("stacks: [disk]\ntestbed: lab", [(2, 10, "testbed cannot be 'lab'; write local")]),
+    (
+        "stacks: [disk]\ntestbed: lap",
+        [(2, 10, "'lap' is no testbed (did you mean 'lab'?); write local, lab or ssh:HOST")],
+    ),
+    ("stacks: [disk]\ntestbed: {ssh: }", [(2, 15, "'' is no host for ssh")]),
+    ("stacks: [disk]\ntestbed: 'ssh:'", [(2, 11, "'' is no host for ssh; write it as in ssh:root@server")]),
+    ("stacks: [disk]\ntestbed: ssh:-oProxyCommand=x", [(2, 10, "'-oProxyCommand=x' is no host for ssh")]),
+    ("stacks: [disk]\ntestbed: {ssh: a b}", [(2, 16, "'a b' is no host for ssh")]),
+    ("stacks: [disk]\ntestbed: {lab: , local: }", [(2, 10, "one testbed belongs here; write local, lab, ssh:HOST or")]),
+    ("stacks: [disk]\ntestbed: [lab]", [(2, 10, "one testbed belongs here")]),
+    ("stacks: [disk]\ntestbed: {lap: }", [(2, 11, "no key 'lap' here (did you mean 'lab'?); use local, lab and ssh")]),
+    ("stacks: [disk]\ntestbed: {lab: 13}", [(2, 16, "lab cannot be '13'; write it as testbed: {lab: {debian: 13")]),
+    (
+        "stacks: [disk]\ntestbed: {lab: {clck: real}}",
+        [(2, 17, "no key 'clck' here (did you mean 'clock'?); use clock")],
+    ),
+    (
+        f"{LAB_WITH}\n\n {{clock: exact,\n debian: x,\n kernel: k,\n memory: 1,\n cpus: 0,\n features: [zfs, xfs]}}}}",
+        [
+            (4, 10, "clock cannot be 'exact'; write real or virtual"),
+            (5, 10, "debian cannot be 'x'; write the number of a release, as 13"),
+            (6, 10, "'k' is no version of a kernel; write it as 6.12"),
+            (7, 10, "memory cannot be '1'; write a size of at least 256M"),
+            (8, 8, "cpus cannot be '0'; write a whole number from 1 to 255"),
+            (9, 18, "features cannot be 'xfs'; write a list of some of these: containers, postgres, qemu, zfs"),
+        ],
+    ),
+    ("stacks: [disk]\ndisks: {disk: {model: x}}", [(2, 23, "only a disk of the lab has a model; write testbed: lab")]),
+    (
+        "stacks: [disk]\ntestbed: lab\ndisks: {disk: {model: no.yaml}}",
+        [(3, 23, "cannot read no.yaml: No such file or directory; check the path")],
+    ),
+    (
+        "stacks: [disk]\ndisks: {disk: {write_cache: big}}",
+        [(2, 29, "write_cache cannot be 'big'; write volatile, protected or none")],
+    ),
+    ("stacks: [disk]\nseeds: 0", [(2, 8, "seeds cannot be '0'; write a whole number from 1 to 10000")]),
+    ("stacks: [disk]\ntestbed: lab\nseeds: 3", [(3, 8, "seeds are the replicates of the virtual clock; write rule")]),
+    (
+        "stacks: [disk]\ntestbed: {lab: {clock: virtual}}\nseeds: 3\nrule: {rounds: 2}",
+        [(3, 8, "by the virtual clock a round is a seed; write seeds or rounds, not both")],
+    ),
     ("stacks: [disk]\nmemory: 2X", [(2, 9, "'2X' is not a size")]),
     ("stacks: [disk]\nmemory: 2", [(2, 9, "memory cannot be '2'; write a size of at least 1M")]),
     ("stacks: [disk]\nseed: -1", [(2, 7, "seed cannot be '-1'; write a whole number from 0 on")]),
@@ -298,6 +401,9 @@ LINES = st.sampled_from(
             "  - {null: {}}",
             "disks: {disk: {size: 1G}}",
             "disks: {x: }",
+            "disks: {disk: {model: hdd-7200, write_cache: none}}",
+            "testbed: {lab: {clock: virtual}}",
+            "seeds: 2",
             "seed: 3",
             "seed: &a 3",
         ),

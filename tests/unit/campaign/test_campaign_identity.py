@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strata.campaign import Campaign, DiskSpec, differences, from_expressions, load
+from strata.campaign import Campaign, DiskSpec, differences, from_expressions, load, placed
 from strata.errors import BadInput
-from strata.model import Rule
+from strata.model import Rule, Testbed
 
 from .catalogue import LAYERS, WORKLOADS
 
@@ -62,6 +62,56 @@ def test_another_campaign_and_what_is_different(other: str, content: str, lines:
     assert differences(campaign(BASE).describe(), campaign(other, content).describe()) == lines
 
 
+LAB = BASE + "testbed: {lab: {clock: virtual}}\ndisks: {disk: {model: a.yaml}}\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (
+            "clock: virtual",
+            "debian: 13",
+            "~ testbed: lab(clock=virtual, cpus=1, debian=13, memory=8G), now lab(clock=real, cpus=2, debian=13, ",
+        ),
+        ("virtual}", "virtual, debian: 12}", "debian=12, memory=8G)"),
+        ("virtual}", "virtual, cpus: 2}", "cpus=2, debian=13, memory=8G)"),
+        ("virtual}", "virtual, memory: 4G}", "debian=13, memory=4G)"),
+        ("virtual}", "virtual, kernel: 6.1}", "kernel=6.1, memory=8G)"),
+        ("virtual}", "virtual, features: [zfs, qemu]}", "features=qemu+zfs, memory=8G)"),
+        ("model: a.yaml", "model: hdd", "now 4G, model hdd"),
+        ("a.yaml", "a.yaml, write_cache: none", ", write cache none"),
+        ("disks", "seed: 2\ndisks", "~ seed: 1, now 2"),
+    ],
+)
+def test_all_that_an_exact_figure_depends_on_is_the_campaign(old: str, new: str, line: str) -> None:
+    one, two = campaign(LAB), campaign(LAB.replace(old, new))
+    assert one.fingerprint != two.fingerprint
+    lines = differences(one.describe(), two.describe())
+    assert any(line in each for each in lines), lines
+
+
+def test_a_model_is_what_its_file_says() -> None:
+    assert campaign(LAB, "seek: 8ms").fingerprint != campaign(LAB, "seek: 9ms").fingerprint
+    renamed = load(
+        LAB.replace("model: a.yaml", "model: b.yaml"),
+        where="x.yaml",
+        layers=LAYERS,
+        workloads=WORKLOADS,
+        read_file=lambda _: "[a]",
+    )
+    assert renamed.fingerprint == campaign(LAB).fingerprint
+    assert campaign(LAB + "seeds: 9\n").fingerprint == campaign(LAB).fingerprint, "more seeds are more of the same"
+
+
+def test_moving_a_campaign_out_of_the_lab_leaves_the_models_behind() -> None:
+    there = campaign(LAB + "seeds: 3\n")
+    here = placed(there, Testbed())
+    assert here.disks == {"disk": DiskSpec()}
+    assert (here.testbed, here.rule.rounds) == (Testbed(), 3)
+    again = placed(there, Testbed("lab"))
+    assert again.disks == there.disks
+
+
 def test_a_changed_workload_file_is_another_campaign() -> None:
     one, two = campaign(BASE, "[a]"), campaign(BASE, "[b]")
     assert one.fingerprint != two.fingerprint
@@ -85,7 +135,7 @@ def test_a_command_line() -> None:
     assert [call.text for call in found.workloads] == ["fio:a.fio(runtime=5s)", "fio:a.fio(runtime=6s)", "null"]
     assert found.name == "hdd | {ext4, xfs} and 1 more"
     assert found.disks == {"hdd": DiskSpec(), "ssd": DiskSpec()}
-    assert (found.rule, found.seed, found.testbed, found.memory_bytes) == (Rule(), None, "local", None)
+    assert (found.rule, found.seed, found.testbed, found.memory_bytes) == (Rule(), None, Testbed(), None)
     assert [call.text for call in from_line("disk | ext4").workloads] == ["fio/randrw-75-25", "dd/seqwrite-sync"]
 
 

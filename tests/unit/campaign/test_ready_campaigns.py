@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strata import layers, workloads
-from strata.campaign import Campaign, load
+from strata.campaign import Campaign, DiskSpec, load
 
 FOLDER = Path(__file__).parents[3] / "campaigns"
 
@@ -43,3 +43,29 @@ def test_the_study_of_2016_has_its_stacks_and_the_published_variants() -> None:
     found = campaign(FOLDER / "lxd-backends.yaml")
     assert "disk | partition | xfs(noatime, nobarrier)" in [stack.text for stack in found.stacks]
     assert [call.variant for call in found.workloads] == ["study", "study"]
+
+
+def test_the_study_of_2015_has_its_host_stacks_in_the_lab() -> None:
+    found = campaign(FOLDER / "kvm-storage.yaml")
+    array = "4*hdd | md(raid10, chunk=512K)"
+    assert {stack.text for stack in found.stacks} == {
+        f"{array} | xfs",
+        *(f"{array} | {volume}" for volume in ("lvm", "lvmthin", "lvmthin(zero=off)")),
+        *(f"{array} | {volume} | {fs}" for volume in ("lvm", "lvmthin(zero=off)") for fs in ("xfs", "ext4")),
+        "4*hdd | btrfs(raid10)",
+        "4*hdd | btrfs(raid10, nodatacow)",
+        "4*hdd | zfs(mirror=2, xattr=sa)",
+    }
+    assert (found.testbed.kind, found.testbed.features) == ("lab", {"zfs"})
+    assert found.disks == {"hdd": DiskSpec(8 << 30, "hdd-7200", None, "volatile")}
+
+
+def test_the_study_of_2019_has_its_three_caches_and_three_runs() -> None:
+    found = campaign(FOLDER / "ssd-cache.yaml")
+    assert [stack.text for stack in found.stacks] == [
+        "2*hdd | md(raid1) | lvm | btrfs | warm(2)",
+        "(2*hdd | md(raid1)) + ssd | lvmcache(writeback) | btrfs | warm(2)",
+        "(2*hdd | md(raid1)) + ssd | lvmcache | btrfs | warm(2)",
+    ]
+    assert [(call["iodepth"], call["size"], call["direct"]) for call in found.workloads] == [(32, 1 << 30, True)] * 2
+    assert {role: disk.model for role, disk in found.disks.items()} == {"hdd": "hdd-7200", "ssd": "ssd-sata"}

@@ -85,6 +85,17 @@ CASES = [
     ("disk | ext4 + xfs", "              ^", "'+' can only join what stands at the start of a chain"),
     ("disk | {ext4, lvmthin | xfs}(noatime)", " " * 29 + "^", "'lvmthin | xfs' is not a single layer"),
     ("disk" + " | odd({1, 2})" * 20, "^", "a matrix of more than 100000 stacks"),
+    # abilities
+    (
+        "disk | xfs | degraded",
+        "             ^",
+        "degraded needs a layer below that can lose a disk: btrfs, md or zfs",
+    ),
+    ("disk | lvmthin | ext4 | degraded(2)", "                        ^", "that can lose a disk: btrfs, md or zfs"),
+    ("disk | ext4 | snapshot | qcow2", "              ^", "that can hold snapshots: btrfs, lvmthin or zfs"),
+    ("hdd + (ssd | lvmthin | snapshot) | lvmcache | xfs | zvol", " " * 52 + "^", "that can carry volumes: zfs"),
+    ("(2*hdd | md) + ssd | snapshot | btrfs", " " * 21 + "^", "snapshot needs a layer below that can hold"),
+    ("disk | btrfs | duperemove", "               ^", "can be deduplicated: there is none, so take it out"),
     # arguments
     (
         "disk | ext4(noatme)",
@@ -152,6 +163,12 @@ def test_everything_wrong_is_said_at_once_in_the_order_of_writing() -> None:
 
 def test_a_wrong_composition_does_not_hide_what_is_wrong_above_it() -> None:
     assert [p.column for p in problems("disk | ext4 | md | ext4 | md(bogus)")] == [15, 27, 30]
+
+
+def test_a_mistake_in_a_condition_does_not_hide_that_nothing_below_can_do_it() -> None:
+    found = [(p.column, p.message.split(";")[0]) for p in problems("disk | ext4 | degraded(x)")]
+    assert found[0] == (15, "degraded needs a layer below that can lose a disk: btrfs, md or zfs")
+    assert found[1][0] == 24
 
 
 def test_a_matrix_does_not_repeat_a_problem() -> None:

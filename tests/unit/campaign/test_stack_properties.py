@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from strata.campaign import canonical, parse_stacks
-from strata.errors import BadInput
+from strata.errors import BadInput, Problem
 from strata.model import Kind, LayerInfo, Node, Param, ParamType, Value
 
 from .catalogue import LAYERS
@@ -197,6 +197,36 @@ def test_levels_tell_the_stacks_of_a_matrix_apart(matrix: Matrix) -> None:
     stacks = parse_stacks(matrix.text, LAYERS)
     levels = {tuple(stack.factors.items()) for stack in stacks}
     assert len(levels) == len(stacks)
+
+
+CHAIN = st.lists(st.sampled_from(["md", "lvmthin", "scheduler", "snapshot", "degraded"]), max_size=6)
+
+
+@PATIENT
+@given(st.lists(CHAIN, min_size=1, max_size=3), CHAIN)
+def test_a_condition_stands_only_where_something_below_can_do_it(inputs: list[list[str]], above: list[str]) -> None:
+    """Against a count by hand: what each input offers, then what all that was joined does."""
+
+    def lacking(chain: list[str], offered: set[str]) -> int:
+        lost = 0
+        for name in chain:
+            needs = LAYERS[name].needs
+            lost += bool(needs) and needs not in offered
+            offered |= LAYERS[name].offers
+        return lost
+
+    offered = [set[str]() for _ in inputs]
+    lost = sum(lacking(chain, own) for chain, own in zip(inputs, offered, strict=True))
+    lost += lacking(above, set().union(*offered, LAYERS["md"].offers))
+    text = " + ".join("(" + " | ".join(["disk", *chain]) + ")" for chain in inputs)
+    text = " | ".join([text, "md", *above])
+    found: tuple[Problem, ...] = ()
+    try:
+        parse_stacks(text, LAYERS)
+    except BadInput as error:
+        found = error.problems
+    assert len(found) == lost
+    assert all("needs a layer below that can" in problem.message for problem in found)
 
 
 LEVELS = {"f": ["1", "2"], "g": ["3", "4", "5"]}

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from strata import campaign, layers, workloads
-from strata.campaign.file import CampaignModel, DiskModel, RuleModel
+from strata.campaign.file import CampaignModel, DiskModel, LabModel, RuleModel, TestbedModel
 from strata.cli import reference
 from strata.cli.app import app
 from strata.report.assemble import _FLAGS
@@ -101,7 +101,12 @@ def test_no_page_holds_a_path_of_some_checkout(page: Path) -> None:
 def test_every_command_can_be_read(fence: Fence, argv: list[str]) -> None:
     name, *rest = argv[1:]
     assert name in COMMANDS, f"{fence}: there is no command {name}"
-    values = COMMANDS[name].make_context(name, rest).params
+    command = COMMANDS[name]
+    while isinstance(command, click.Group):  # strata lab build
+        name, *rest = rest
+        assert name in command.commands, f"{fence}: there is no command {name}"
+        command = command.commands[name]
+    values = command.make_context(name, rest).params
     if name in ("plan", "run"):
         assert read_campaign(values["what"], values["workload"], fence).stacks
     if name == "show":
@@ -128,11 +133,16 @@ def test_the_commands_are_there_at_all() -> None:
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_and_options_named_in_the_text_exist(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    every = {option for command in COMMANDS.values() for option in options(command)} | options(STRATA)
+    groups = [command for command in COMMANDS.values() if isinstance(command, click.Group)]
+    commands = [*COMMANDS.values(), *(command for group in groups for command in group.commands.values())]
+    every = {option for command in commands for option in options(command)} | options(STRATA)
     for quoted in re.findall(r"`([^`\n]+)`", text):
         words = quoted.split()
         if words[0] == "strata" and len(words) > 1:
             known = options(COMMANDS[words[1]]) if words[1] in COMMANDS else options(STRATA)
+            if isinstance(group := COMMANDS.get(words[1]), click.Group) and len(words) > 2:
+                assert words[2] in group.commands, f"{page.name}: {quoted}"
+                known = options(group.commands[words[2]])
             assert words[1] in COMMANDS or words[1] in known, f"{page.name}: {quoted}"
             assert {word for word in words[2:] if word.startswith("--")} <= known, f"{page.name}: {quoted}"
         elif words[0].startswith("--"):
@@ -163,7 +173,7 @@ def test_every_campaign_shown_can_be_loaded(name: str) -> None:
 
 def test_the_campaign_page_has_every_key() -> None:
     page = (ROOT / "docs" / "campaign-file.md").read_text()
-    for model in (CampaignModel, DiskModel, RuleModel):
+    for model in (CampaignModel, DiskModel, LabModel, RuleModel, TestbedModel):
         rows = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
         assert set(model.model_fields) <= rows, model.__name__
     whole = CAMPAIGNS["everything.yaml"].text

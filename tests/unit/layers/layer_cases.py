@@ -6,14 +6,41 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from strata.layers import drivers
-from strata.model import Call, Completed, Facts, Kind, LayerDriver, Place, Provides, Value
+from strata.model import (
+    Ability,
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerDriver,
+    Metered,
+    Place,
+    Provides,
+    Step,
+    Value,
+)
 
 HERE = Path(__file__).parent
 PLACE = Place("strata-a1b2c3-7-2", "/run/visit/2", "0b7e5d1c-54a8-4d6f-9a51-3f2c6d7e8f90")
 LAYERS = sorted(drivers())
+
+MODULES = frozenset(
+    {
+        *("raid0", "raid1", "raid10", "raid456", "linear", "bcache", "null_blk"),
+        *("dm_mod", "dm_delay", "dm_flakey", "dm_zero", "dm_snapshot", "dm_raid", "dm_thin_pool"),
+        *("dm_cache", "dm_cache_smq", "dm_cache_mq", "dm_vdo", "zfs"),
+    }
+)
+"""Every kernel module that a layer needs."""
+
+ASKS_NOTHING = frozenset({"null", "warm", "snapshot", "duperemove", "balance", "degraded", "rebuilding"})
+"""Layers that build nothing of their own: what a condition did is inspected by the layer that did it."""
+
+CONDITIONS = frozenset({"fill", "age", "kernel", "debian"}) | ASKS_NOTHING
 
 
 def spec(layer: str, values: Mapping[str, Value | None] | None = None) -> Call:
@@ -22,6 +49,14 @@ def spec(layer: str, values: Mapping[str, Value | None] | None = None) -> Call:
     unknown = set(given) - {param.name for param in params}
     assert not unknown, f"{layer} has no {unknown}"
     return Call(layer, layer, {param.name: given.get(param.name, param.default) for param in params})
+
+
+def ability(name: str) -> Ability:
+    """One step for each time, as a layer that offers `name` might plan."""
+    return lambda count: [Step(Command((name, f"{n + 1}")), None, f"{name} {n + 1}") for n in range(count)]
+
+
+ABILITIES = {name: ability(name) for name in ("snapshot", "degrade", "rebuild", "balance", "dedupe")}
 
 
 def below(layer: str, count: int = 1, *, claimed: bool = False, size_bytes: int | None = 1 << 30) -> list[Provides]:
@@ -33,8 +68,12 @@ def below(layer: str, count: int = 1, *, claimed: bool = False, size_bytes: int 
         path = "/dev/disk/by-id/wwn-0x5000" if claimed else "/run/visit/0.img"
         return [Provides(Kind.GRANT, path, size_bytes, ours=not claimed)]
     if Kind.BLOCK in accepts:
-        return [Provides(Kind.BLOCK, f"/run/visit/{n}/device", size_bytes, ours=not claimed) for n in range(count)]
-    return [Provides(Kind.DIRECTORY, "/run/visit/1/mnt", size_bytes, mount="/run/visit/1/mnt")]
+        return [
+            Provides(Kind.BLOCK, f"/run/visit/{n}/device", size_bytes, ours=not claimed, can=ABILITIES)
+            for n in range(count)
+        ]
+    mount = "/run/visit/1/mnt"
+    return [Provides(Kind.DIRECTORY, mount, size_bytes, mount=mount, name="tank", can=ABILITIES)]
 
 
 def facts(**changes: Any) -> Facts:
@@ -47,12 +86,13 @@ def facts(**changes: Any) -> Facts:
         os="Debian GNU/Linux 13",
         cpu_model="cpu",
         cpus=2,
-        memory_bytes=1 << 30,
+        memory_bytes=4 << 30,
         root=True,
         filesystems=frozenset({"ext4", "xfs", "btrfs", "f2fs"}),
         tools=tools,
         schedulers=frozenset({"none", "mq-deadline", "kyber", "bfq"}),
         free_bytes=1 << 40,
+        modules=MODULES,
     )
     return dataclasses.replace(able, **changes)
 
@@ -78,15 +118,27 @@ class Captured:
         return [*self.seen[:index], changed, *self.seen[index + 1 :]]
 
 
-def captured(layer: str, case: str) -> Captured:
-    data = json.loads((HERE / "captured" / layer / f"{case}.json").read_text())
+def captured(layer: str, case: str, *, folder: str = "captured", answers: str = "seen") -> Captured:
+    """`folder`: "broken" holds machines that are not as asked; `answers`: "figures" for those to `plan_figures`."""
+    data = json.loads((HERE / folder / layer / f"{case}.json").read_text())
     return Captured(
         drivers()[layer],
         spec(layer, data["values"]),
         tuple(Provides(**{**each, "kind": Kind(each["kind"])}) for each in data["below"]),
         Place(**data["place"]),
-        tuple(Completed(**{**each, "argv": tuple(each["argv"]), "duration_s": 0.0}) for each in data["seen"]),
+        tuple(Completed(**{**each, "argv": tuple(each["argv"]), "duration_s": 0.0}) for each in data[answers]),
     )
+
+
+def captured_figures(layer: str, case: str) -> Mapping[str, float]:
+    """What a layer reported of itself on a real machine."""
+    driver, answers = drivers()[layer], captured(layer, case, answers="figures")
+    asked = cast(Metered, driver)
+    planned = asked.plan_figures(answers.spec, answers.below, answers.place)
+    assert [command.argv for command in planned] == [seen.argv for seen in answers.seen]
+    figures = asked.figures(answers.spec, answers.below, answers.place, answers.seen)
+    assert set(figures) <= {metric.name for metric in driver.info.metrics}
+    return figures
 
 
 CAPTURED = sorted((path.parent.name, path.stem) for path in (HERE / "captured").glob("*/*.json"))

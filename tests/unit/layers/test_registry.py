@@ -12,7 +12,7 @@ from strata import layers
 from strata.layers import catalogue, drivers
 from strata.model import Kind, Param, ParamType
 
-from .layer_cases import HERE, LAYERS, facts, spec
+from .layer_cases import ASKS_NOTHING, CONDITIONS, HERE, LAYERS, facts, spec
 
 FOLDER = Path(layers.__file__).parent
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
@@ -55,7 +55,7 @@ def test_a_driver_declares_itself(layer: str) -> None:
     assert len(names) == len(set(names))
     for param in info.params:
         check_param(param)
-    assert (info.provides is None) is (layer in {"null", "scheduler"})
+    assert (info.provides is None) is (layer in {"scheduler"} | CONDITIONS)
     assert (Kind.GRANT in info.accepts) is (layer == "disk")
     assert all(tool and package for tool, package in info.tools.items())
 
@@ -73,7 +73,7 @@ def check_param(param: Param) -> None:
 @pytest.mark.parametrize("layer", LAYERS)
 def test_every_layer_has_golden_cases_and_captured_outputs(layer: str) -> None:
     assert list((HERE / "golden" / layer).glob("*.json"))
-    without = {"null", "f2fs"}  # asks nothing; no kernel at hand has it
+    without = {"f2fs"} | ASKS_NOTHING  # no kernel at hand has it
     assert bool(list((HERE / "captured" / layer).glob("*.json"))) is (layer not in without)
 
 
@@ -88,8 +88,8 @@ def test_every_mount_option_excludes_its_opposite() -> None:
 
 def test_layers_import_only_light_modules() -> None:
     """`strata --help` and `plan` load every layer: their time is the user's."""
-    light = {"__future__", "collections", "dataclasses", "functools", "importlib", "json", "pkgutil", "re", "shlex"}
-    light |= {"strata", "types"}
+    light = {"__future__", "collections", "dataclasses", "functools", "importlib", "itertools", "json", "pkgutil", "re"}
+    light |= {"shlex", "strata", "types"}
     for path in FOLDER.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):

@@ -10,13 +10,16 @@ from dataclasses import replace
 from strata.model import (
     Disk,
     Event,
+    Evidence,
     Facts,
     FailedVisit,
+    Loss,
     Metric,
     Outcome,
     Rule,
     Skipped,
     StepTime,
+    Testbed,
     TrialResult,
     View,
     WorkloadView,
@@ -215,6 +218,46 @@ def ordinary() -> View:
         ),
         visits_planned=20,
         visits_done=20,
+    )
+
+
+CAVEAT = "Measured in an emulated machine: figures are functional, not performance."
+CONSOLE = "[   12.3] Kernel panic - not syncing: <b>Fatal exception</b>"
+
+
+def in_the_lab(clock: str = "real") -> View:
+    """Of `ordinary`, with a layer that reports figures of its own, machines that were lost, and what a failure left."""
+    view = ordinary()
+    broken = next(trial for trial in view.trials if trial.outcome is Outcome.FAILED)
+    told = {"vdo.physical_bytes": 3.0 * 2**30, "vdo.saved_pct": 25.0, "vdo.write_bytes": 2.0**20}
+    trials = tuple(
+        replace(trial, metrics={**trial.metrics, **told}) if trial.stack == XFS and trial.metrics else trial
+        for trial in view.trials
+    )
+    assert view.facts is not None
+    lab = Testbed("lab", features=frozenset({"zfs"}))
+    return replace(
+        view,
+        trials=trials,
+        facts=replace(view.facts, caveats=(CAVEAT,)),
+        testbed=lab if clock == "real" else replace(lab, clock="virtual", memory_bytes=8 << 30, cpus=1),
+        versions={**view.versions, "qemu": "QEMU emulator version 10.0.13 (Debian 1:10.0.13+ds-1)"},
+        disks=(*(Disk("hdd", 8 << 30, None, "hdd-7200", "volatile") for _ in range(4)), Disk("ssd", 4 << 30)),
+        machine_metrics={
+            **MACHINE,
+            "vdo.write_bytes": Metric("vdo.write_bytes", "bytes", "lower", "bytes written, devices of the layer vdo"),
+            "vdo.physical_bytes": Metric("vdo.physical_bytes", "bytes", "lower", "bytes that it stores"),
+            "vdo.saved_pct": Metric("vdo.saved_pct", "%", "higher", "share that it saves"),
+        },
+        losses=(
+            Loss(view.trials[0].visit, view.trials[0].stack, 0, "QEMU ended", ""),
+            Loss(view.failed[0].visit, NOCOW, 2, "the guest kernel panicked", CONSOLE),
+            Loss(99, XFS, 4, "nothing was heard for 30 s", ""),
+        ),
+        evidence=(
+            Evidence(broken.visit, broken.stack, broken.workload, "dd bs=1M", 1, "", "dd: <i>No space</i> left"),
+            Evidence(broken.visit, broken.stack, FIO.text, "fio", 1, "", "of another trial"),
+        ),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from strata.model import Outcome, View
+from strata.model import Outcome, Testbed, View
 from strata.report import verdict_json
 from strata.report.model import Cell, ReportModel, Table
 from strata.report.numbers import MISSING
@@ -311,3 +311,79 @@ def test_every_number_has_its_text_and_none_is_not_a_number(ordinary: ReportMode
 
     walk(asdict(ordinary))
     assert found > 100
+
+
+# ---------------------------------------------------------------- the lab
+
+
+def test_the_lab_and_its_disks_are_named(synthetic: ModuleType, model_of: Build) -> None:
+    model = model_of(synthetic.in_the_lab())
+    facts = {fact.name: fact.text for fact in model.machine}
+    assert facts["Testbed"] == model.testbed
+    assert model.testbed == (
+        "lab: Debian 13, kernel 6.12.48+deb13-amd64, QEMU 10.0.13, real clock, 2 CPUs, 2.0 GiB, with zfs"
+    )
+    assert facts["4 disks 'hdd'"] == "8.0 GiB, a file of the lab, model hdd-7200, write cache: volatile"
+    assert facts["Disk 'ssd'"] == "4.0 GiB, a file of the lab"
+    said = verdict_json(model)
+    assert (said["testbed"], said["caveats"]) == (model.testbed, [synthetic.CAVEAT])
+    assert len(said["disks"]) == 5
+    assert said["disks"][0] == {
+        "role": "hdd",
+        "size_bytes": 8 << 30,
+        "device": None,
+        "model": "hdd-7200",
+        "write_cache": "volatile",
+    }
+    virtual = model_of(synthetic.in_the_lab("virtual"))
+    assert "virtual clock, 1 CPU, 8.0 GiB" in virtual.testbed
+    assert any("memory of the lab machine" in fact.text for fact in virtual.machine)
+    elsewhere = replace(synthetic.ordinary(), testbed=Testbed("ssh", "root@server"))
+    assert model_of(elsewhere).testbed == "ssh: root@server"
+
+
+def test_lost_attempts_are_told_with_what_became_of_their_visits(synthetic: ModuleType, model_of: Build) -> None:
+    view = synthetic.in_the_lab()
+    model = model_of(view)
+    assert [lost.what.rpartition(", ")[2] for lost in model.lost] == ["made again", "given up", "to be made again"]
+    assert model.lost[1].console == synthetic.CONSOLE
+    assert any("3 lost attempts" in line for line in model.verdict.more)
+    assert [lost["reason"] for lost in verdict_json(model)["lost"]] == [loss.reason for loss in view.losses]
+
+
+def test_a_failed_trial_shows_what_its_programs_said(synthetic: ModuleType, model_of: Build) -> None:
+    found = [failure for failure in model_of(synthetic.in_the_lab()).failed if failure.evidence]
+    ((said,),) = [failure.evidence for failure in found]
+    assert found[0].workload == synthetic.DD.text
+    assert (said.command, said.exit_code, said.text) == ("dd bs=1M", 1, "dd: <i>No space</i> left")
+
+
+def test_what_layers_report_stands_apart_from_what_is_counted_at_their_devices(
+    synthetic: ModuleType, model_of: Build
+) -> None:
+    model = model_of(synthetic.in_the_lab())
+    for section in model.workloads:
+        (table,) = section.layers
+        assert table.title == "Layer vdo, with intervals"
+        assert [(column.title, column.unit) for column in table.columns] == [
+            ("vdo.physical_bytes", "GiB"),
+            ("vdo.saved_pct", "%"),
+        ]
+        assert cells(table, synthetic.XFS)["vdo.physical_bytes"].text == "3.00"
+        assert cells(table, synthetic.EXT4)["vdo.physical_bytes"] == Cell(MISSING)
+        counted = [column.title for group in section.machine for column in group.columns]
+        assert "vdo.write_bytes" in counted and "vdo.saved_pct" not in counted
+    figures = verdict_json(model)["ranking"][0]["metrics"][synthetic.FIO.text]
+    assert figures["vdo.saved_pct"]["point"] == pytest.approx(25)
+
+
+def test_exact_figures_are_called_so_and_their_spread_is_of_seeds(synthetic: ModuleType, model_of: Build) -> None:
+    model = model_of(synthetic.in_the_lab("virtual"))
+    assert any(line.startswith("Exact: ") and "spread of the seeds" in line for line in model.verdict.more)
+    facts = {fact.name: fact.text for fact in model.method}
+    assert facts["Seeds"].startswith("7 to 11; round 1 has the seed 7")
+    assert "seed to the next" in facts["Intervals of single figures"]
+    assert "this model of a machine" in facts["What confidence means"]
+    real = model_of(synthetic.in_the_lab())
+    assert not any("xact" in line for line in real.verdict.more)
+    assert "visit to the next" in {fact.name: fact.text for fact in real.method}["Intervals of single figures"]

@@ -224,6 +224,34 @@ def test_no_figure_is_cut_off_in_a_narrow_terminal(width: int, ordinary: ReportM
                     assert cell.text in text and cell.span in text
 
 
+def test_what_must_stand_beside_every_figure_of_the_lab_is_at_the_top(synthetic: ModuleType, model_of: Build) -> None:
+    model = model_of(synthetic.in_the_lab("virtual"))
+    page = "".join(Reader(html.render(model)).text)
+    for text in (page, markdown.render(model), terminal.render(model, width=500)):
+        plain = text.replace("\\", "")
+        top = plain[: plain.index("Ranking")]
+        assert synthetic.CAVEAT in top
+        assert "Exact: " in top
+        assert "Testbed: lab: Debian 13" in top
+    assert json.loads(jsonform.render(model))["caveats"] == [synthetic.CAVEAT]
+
+
+def test_losses_evidence_and_figures_of_layers_are_shown_and_inert(synthetic: ModuleType, model_of: Build) -> None:
+    model = model_of(synthetic.in_the_lab())
+    page = html.render(model)
+    seen = Reader(page)
+    assert seen.named("b") == [attributes for attributes in seen.named("b") if "class" in attributes]
+    text = "".join(seen.text)
+    for words in (synthetic.CONSOLE, "dd: <i>No space</i> left", "dd bs=1M", "What the layers report", "hdd-7200"):
+        assert words in text
+    plain = markdown.render(model)
+    assert f"```text\n{synthetic.CONSOLE}\n```" in plain and "```text\ndd: <i>No space</i> left\n```" in plain
+    assert "### What the layers report" in plain and "vdo.saved\\_pct" in plain
+    short = terminal.render(model, width=200)
+    assert "Lost with their machine" in short and "nothing was heard for 30 s" in short
+    assert "vdo.saved_pct" in short and "host.cpu_user_s" not in short
+
+
 def test_json_is_strict(ordinary: ReportModel) -> None:
     def refuse(text: str) -> None:
         raise AssertionError(text)

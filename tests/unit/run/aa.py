@@ -23,6 +23,7 @@ from strata.model import Command, Rule
 from strata.run import campaign as running
 from strata.run import plan as planning
 from strata.run.signals import Interrupts
+from strata.run.sites import LastingSites
 from strata.store import reader
 
 # Two names for one thing. A visit of the notes' machine takes 20 s to build and 60 s to measure.
@@ -60,7 +61,14 @@ def called_different(seed: int, rounds: int, directory: Path) -> bool:
     order = running.Order(campaign, plan, Rule(rounds=rounds), facts, {"strata": "test"}, frozenset())
     store = running.create(directory, order, 0.0)
     try:
-        running.execute(order, store, host, drivers, Interrupts(), lambda progress: None)
+        running.execute(
+            order,
+            store,
+            LastingSites(host, store.identity().uuid, "/work", host.now),
+            drivers,
+            Interrupts(),
+            lambda progress: None,
+        )
     finally:
         store.close()
     ranking = rank.rank(reader.view(directory))

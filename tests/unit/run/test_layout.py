@@ -76,7 +76,7 @@ def test_directories_are_undone_without_crossing_into_a_mount() -> None:
 
 def test_disks_are_as_many_as_the_hungriest_stack_takes() -> None:
     stacks = campaigns.parse_stacks("{2*hdd | btrfs, hdd + ssd | btrfs}", layers.catalogue())
-    disks = planning.disks_for(stacks, {"ssd": 9}, ())
+    disks = planning.disks_for(stacks, {"ssd": campaigns.DiskSpec(9)}, ())
     assert sorted((disk.role, disk.size_bytes) for disk in disks) == [
         ("hdd", campaigns.DEFAULT_DISK_BYTES),
         ("hdd", campaigns.DEFAULT_DISK_BYTES),

@@ -10,6 +10,7 @@ import pytest
 
 from strata import campaign as campaigns
 from strata import layers, workloads
+from strata.campaign import DiskSpec
 from strata.errors import BadInput
 from strata.model import Disk, Facts
 from strata.run import plan as planning
@@ -49,7 +50,7 @@ def plan(
         read_file=lambda name: "",
     )
     roles = {role for stack in campaign.stacks for role in stack.disks()}
-    disks = planning.disks_for(campaign.stacks, dict.fromkeys(roles, disk_bytes), claimed)
+    disks = planning.disks_for(campaign.stacks, dict.fromkeys(roles, DiskSpec(disk_bytes)), claimed)
     found = [(call, workloads.find(call)) for call in campaign.workloads]
     return planning.make(campaign.stacks, found, layers.drivers(), facts, disks, memory, own)
 

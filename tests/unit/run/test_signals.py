@@ -39,6 +39,7 @@ from strata.model import (
 )
 from strata.run import visit
 from strata.run.signals import Interrupts
+from strata.run.sites import LastingSites
 from strata.store import reader
 from strata.store.writer import Store
 
@@ -168,10 +169,8 @@ class Scene:
         (planned,) = self.store.open_visits()
         interrupts = self.host.interrupts = Interrupts()
         bench = visit.Workbench(
-            host=self.host,
+            sites=LastingSites(self.host, "0" * 32, "/work", self.host.now),
             store=self.store,
-            run_uuid="0" * 32,
-            work_dir="/work",
             drivers={"toy": ToyLayer()},
             workloads=[LOAD],
             disks=(),

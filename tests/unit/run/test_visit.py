@@ -6,18 +6,20 @@ import json
 import shlex
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from strata.errors import BadInput, CommandFailed, CommandTimedOut, Interrupted, UndoFailed, WorkloadFailed
+from strata.errors import BadInput, CommandFailed, CommandTimedOut, HostLost, Interrupted, UndoFailed, WorkloadFailed
 from strata.hosts.fake import FakeHost
 from strata.model import (
     Call,
     Command,
     Completed,
+    Disk,
     Facts,
     Kind,
     LayerInfo,
@@ -41,6 +43,7 @@ from strata.run import journal, visit
 from strata.run.directories import Directory
 from strata.run.progress import Progress, TrialEnded
 from strata.run.signals import Interrupts
+from strata.run.sites import LastingSites, Site, Sites
 from strata.store import reader
 from strata.store.writer import Store
 
@@ -106,13 +109,16 @@ class Host(FakeHost):
     def __init__(self) -> None:
         super().__init__()
         self.broken: set[str] = set()
-        self.failure = CommandFailed
+        self.failure: Callable[..., Exception] = CommandFailed
+        self.standing: Iterator[str] = iter(())
         self.strays: list[str] = []
 
     def run(self, command: Command, *, check: bool = True) -> Completed:
         done = super().run(command, check=check)
         if command.argv[0] in self.broken:
             raise self.failure(command.argv, 1, "", "it broke")
+        if "/proc/mounts" in command.argv[-1]:  # what stands on the machine
+            done = replace(done, stdout=next(self.standing, ""))
         return done
 
     def end_strays(self, marker: str) -> list[str]:
@@ -136,6 +142,7 @@ class Scene:
     layers: dict[str, ToyLayer]
     loads: list[ToyWorkload]
     told: list[Progress] = field(default_factory=list)
+    sites: Sites | None = None
 
     def go(self) -> str | None:
         stack = Stack("low | top", Node(Call("top", "top", {}), (Node(Call("low", "low", {})),)))
@@ -144,10 +151,8 @@ class Scene:
         self.store.set_rule(Rule(), 0.0)
         self.store.add_visits([(3, stack.text)], 0.0)
         bench = visit.Workbench(
-            host=self.host,
+            sites=self.sites or LastingSites(self.host, "0" * 32, "/work", self.host.now),
             store=self.store,
-            run_uuid="0" * 32,
-            work_dir="/work",
             drivers=self.layers,
             workloads=calls,
             disks=(),
@@ -163,6 +168,30 @@ class Scene:
     def outcomes(self) -> Mapping[str, tuple[Outcome, tuple[str, ...], Mapping[str, float]]]:
         view = reader.view(self.store.directory)
         return {trial.workload: (trial.outcome, trial.flags, trial.metrics) for trial in view.trials}
+
+
+@dataclass(frozen=True)
+class LabSites(LastingSites):
+    """Machines that are thrown away; those of the attempts in `doomed` are lost when they are to measure."""
+
+    disposable: bool = True
+    doomed: frozenset[int] = frozenset()
+    left: str = ""  # what stands on the machine after the removal, and did not before
+
+    @contextmanager
+    def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
+        host = self.host
+        assert isinstance(host, Host)
+        if attempt in self.doomed:
+            host.broken, host.failure = {host.engine}, lost
+        else:
+            host.broken = set()
+        host.standing = iter(["mount /a of x (y)", f"mount /a of x (y)\n{self.left}"])
+        yield Site(host, (), "/lab", "1" * 32, 1)
+
+
+def lost(argv: Sequence[str], *said: object) -> Exception:
+    return HostLost("the machine is gone.", "Kernel panic - not syncing")
 
 
 def steady(spec: Call) -> Measured:
@@ -362,7 +391,11 @@ def test_the_commands_kept_of_a_visit_are_those_that_ran_in_their_order(scene: S
     scene.loads[1] = ToyWorkload("b", rising)  # measured twice
     scene.go()
     typed = [shlex.join(command.argv) for command in scene.host.commands]
-    ran = [line for line in typed if not line.startswith(("inspect-", "end-strays")) and "findmnt" not in line]
+    ran = [
+        line
+        for line in typed
+        if not line.startswith(("inspect-", "end-strays", "mkdir --parents")) and "findmnt" not in line
+    ]
     (kept,) = reader.view(scene.store.directory).commands.values()
     assert list(kept) == ran
     for word in ("scratch/0", "scratch/1", "strata-trial", "sync", "drop_caches", "sample", "rm --recursive"):
@@ -449,3 +482,49 @@ def test_a_figure_in_another_unit_than_before_is_a_failed_trial_and_shown_as_one
     shown = [each for each in scene.told if isinstance(each, TrialEnded)]
     assert [each.primary for each in shown] == [("speed", 5.0, SPEED.unit), None]
     assert shown[1].reason == trials[1].reason is not None
+
+
+def in_lab(scene: Scene, *doomed: int, left: str = "") -> None:
+    scene.sites = LabSites(scene.host, "0" * 32, "/lab", scene.host.now, doomed=frozenset(doomed), left=left)
+
+
+def test_a_lost_machine_is_recorded_and_the_visit_tried_again(scene: Scene) -> None:
+    in_lab(scene, 1, 2)
+    assert scene.go() is None
+    rows = scene.store._sql.execute("SELECT attempt, reason, console FROM lost").fetchall()
+    assert rows == [(n, "the machine is gone.", "Kernel panic - not syncing") for n in (1, 2)]
+    assert {name: outcome for name, (outcome, _, _) in scene.outcomes().items()} == {"a": Outcome.OK, "b": Outcome.OK}
+    assert scene.store.to_undo() == []
+    assert scene.host.words()[-4:] == REMOVE
+
+
+def test_a_machine_that_is_lost_every_time_fails_the_visit(scene: Scene) -> None:
+    in_lab(scene, 1, 2, 3)
+    failure = scene.go()
+    assert failure is not None and "3 times" in failure and "the machine is gone" in failure
+    (failed,) = reader.view(scene.store.directory).failed
+    assert failed.reason == failure
+    assert scene.store.open_visits() == []
+
+
+def test_a_machine_that_stays_and_is_lost_ends_the_run(scene: Scene) -> None:
+    scene.host.broken, scene.host.failure = {scene.host.engine}, lost
+    with pytest.raises(HostLost):
+        scene.go()
+    assert len(scene.store.open_visits()) == 1  # it is tried again when the run goes on
+    assert scene.store.to_undo() != []
+
+
+def test_what_a_removal_leaves_in_a_lab_machine_fails_the_visit(scene: Scene) -> None:
+    in_lab(scene, left="array md127")
+    failure = scene.go()
+    assert failure is not None and "array md127" in failure
+
+
+def test_what_failed_in_a_lab_machine_is_thrown_away_and_not_undone(scene: Scene) -> None:
+    in_lab(scene)
+    scene.host.broken = set()
+    scene.layers["top"] = ToyLayer("top", lambda: ["it is not so"])
+    assert "it is not so" in (scene.go() or "")
+    assert not set(REMOVE) & set(scene.host.words())
+    assert scene.store.to_undo() == []

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -22,6 +23,7 @@ from strata.errors import NoRoom, StoreError
 from strata.model import (
     Call,
     Command,
+    Completed,
     Disk,
     Facts,
     Metric,
@@ -29,12 +31,14 @@ from strata.model import (
     Outcome,
     Rule,
     Stack,
+    Testbed,
 )
 from strata.store import database, reader, schema
 from strata.store.writer import Store
 
 SPEED = Metric("speed", "MiB/s", "higher")
 DISK = Node(Call("disk", "disk", {"role": "disk"}))
+LAB = Testbed("lab", clock="virtual", features=frozenset({"zfs"}))
 FACTS = Facts(
     "host",
     (6, 1, 2),
@@ -62,12 +66,13 @@ def make(directory: Path, stacks: tuple[str, ...] = ("a", "b")) -> Store:
         seed=5,
         version="1",
         now=1.0,
+        testbed=LAB,
     )
     store.add_plan(
         [Stack(text, DISK) for text in stacks],
         [(Call("w", "w", {}), SPEED, (SPEED,))],
         (Metric("psi", "%", "lower"),),
-        (Disk("disk", 10, None),),
+        (Disk("disk", 10, None), Disk("hdd", 20, None, "hdd-7200", "volatile")),
     )
     store.set_rule(Rule(rounds=2), 1.0)
     return store
@@ -119,6 +124,8 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     assert [(s.create_s, s.remove_s) for s in view.steps] == [(0.5, 0.25)] * 2
     assert view.commands["a"] == ("do 'x y'", "prepare 'a b'", "measure", "undo")
     assert view.machine_metrics == {"psi": Metric("psi", "%", "lower")}
+    assert view.disks == (Disk("disk", 10), Disk("hdd", 20, None, "hdd-7200", "volatile"))
+    assert view.testbed == LAB
 
 
 def test_an_attempt_without_an_ending_does_not_count(tmp_path: Path) -> None:
@@ -159,6 +166,127 @@ def test_what_may_be_there_is_told_newest_first_until_undone(tmp_path: Path) -> 
     assert [undo.why for undo in store.to_undo()] == ["two", "one"], "what was tried last is what holds"
 
 
+def test_an_attempt_lost_with_its_machine_is_told_and_does_not_count(tmp_path: Path) -> None:
+    store = make(tmp_path / "run")
+    store.add_facts(FACTS, {}, {}, 1.0)
+    store.add_visits([(0, "a"), (0, "b")], 1.0)
+    first = store.begin(1, 2.0)
+    store.add_trial(first, "w", outcome=Outcome.OK, reason=None, at=1.0, wall_s=1.0, argv=(), figures={"speed": 1.0})
+    store.lose(first, "QEMU ended", 2.0, "last words")
+    store.lose(store.begin(1, 2.0), "silent for 30 s", 2.0)
+    assert (store.losses(1), store.losses(2)) == (2, 0)
+    assert [planned.id for planned in store.open_visits()] == [1, 2], "both are to be made yet"
+    status = reader.status(tmp_path / "run")
+    assert (status.losses, status.visits_cut_off, status.visits_done) == (2, 0, 0)
+    visit(store, 1)
+    last = store.begin(2, 6.0)
+    store.lose(last, "panic", 6.0)
+    store.end(last, "the machine was lost with it", 6.0)
+    view = reader.view(tmp_path / "run")
+    assert [(loss.visit, loss.stack, loss.round, loss.reason, loss.console) for loss in view.losses] == [
+        (1, "a", 0, "QEMU ended", "last words"),
+        (1, "a", 0, "silent for 30 s", ""),
+        (2, "b", 0, "panic", ""),
+    ]
+    assert [trial.metrics["speed"] for trial in view.trials] == [2.0], "not what the lost machine measured"
+    assert [(failed.visit, failed.reason) for failed in view.failed] == [(2, "the machine was lost with it")]
+
+
+def test_what_a_thrown_away_machine_held_is_not_there_any_more(tmp_path: Path) -> None:
+    store = make(tmp_path / "run")
+    store.add_visits([(0, "a"), (0, "b")], 1.0)
+    gone, kept = store.begin(1, 2.0), store.begin(2, 2.0)
+    states: tuple[Literal["done", "undone", "undo_failed"] | None, ...] = ("done", "undone", "undo_failed", None)
+    for attempt in (gone, kept):
+        for state in states:
+            entry = store.journal(attempt, "l", f"{attempt}: {state}", Command(("do",)), Command(("undo",)), 2.0)
+            if state:
+                store.settle(entry, state, 0.5, 2.0)
+    store.discard(gone, 3.0)
+    assert store.to_undo(gone) == []
+    assert {undo.attempt for undo in store.to_undo()} == {kept}
+    assert reader.status(tmp_path / "run").left_behind == 3
+    store.end(gone, None, 4.0)
+    assert [step.remove_s for step in reader.view(tmp_path / "run").steps] == [None, 0.5, None, None]
+
+
+def test_what_a_failed_trial_left_is_shown_by_its_end(tmp_path: Path) -> None:
+    store = make(tmp_path / "run")
+    store.add_facts(FACTS, {}, {}, 1.0)
+    store.add_visits([(0, "a"), (0, "b")], 1.0)
+    for number, outcome in ((1, Outcome.FAILED), (2, Outcome.OK)):
+        attempt = store.begin(number, 2.0)
+        store.add_trial(attempt, "w", outcome=outcome, reason="why", at=3.0, wall_s=1.0, argv=())
+        said = Completed(("fio", "a b"), 1, "x" * 9000 + "the end", "short", 0.5)
+        store.add_evidence(attempt, "w", [said])
+        store.add_evidence(attempt, "layer", [said])
+        store.end(attempt, None, 4.0)
+    (found,) = reader.view(tmp_path / "run", series=True).evidence
+    assert (found.visit, found.stack, found.workload, found.exit_code) == (1, "a", "w", 1)
+    assert found.command == "fio 'a b'"
+    assert found.stdout.endswith("xthe end") and len(found.stdout) < 9000
+    assert found.stderr == "short"
+    assert reader.view(tmp_path / "run").evidence == ()
+
+
+VERSION_1 = """
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY CHECK (id = 1), uuid TEXT NOT NULL, name TEXT NOT NULL,
+    about TEXT NOT NULL, source TEXT NOT NULL, fingerprint TEXT NOT NULL, description TEXT NOT NULL,
+    seed INTEGER NOT NULL, strata TEXT NOT NULL, created_at REAL NOT NULL);
+CREATE TABLE rule (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, rounds INTEGER NOT NULL, within REAL NOT NULL,
+    confidence REAL NOT NULL, budget_s REAL);
+CREATE TABLE disk (role TEXT NOT NULL, size_bytes INTEGER NOT NULL, device TEXT, position INTEGER NOT NULL);
+CREATE TABLE stack (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, factors TEXT NOT NULL, resolved TEXT NOT NULL);
+CREATE TABLE workload (id INTEGER PRIMARY KEY, text TEXT, name TEXT NOT NULL, primary_metric TEXT NOT NULL);
+CREATE TABLE metric (workload INTEGER, name TEXT NOT NULL, unit TEXT NOT NULL, better TEXT NOT NULL, about TEXT);
+CREATE TABLE facts (id INTEGER PRIMARY KEY, at REAL NOT NULL, facts TEXT NOT NULL, versions TEXT NOT NULL);
+CREATE TABLE skip (facts INTEGER NOT NULL, stack INTEGER NOT NULL, reason TEXT NOT NULL);
+CREATE TABLE visit (id INTEGER PRIMARY KEY, stack INTEGER NOT NULL, round INTEGER NOT NULL, at REAL NOT NULL);
+CREATE TABLE attempt (id INTEGER PRIMARY KEY, visit INTEGER NOT NULL, at REAL NOT NULL);
+CREATE TABLE ending (attempt INTEGER PRIMARY KEY, at REAL NOT NULL, failure TEXT);
+CREATE TABLE journal (
+    id INTEGER PRIMARY KEY, attempt INTEGER, layer TEXT NOT NULL, why TEXT NOT NULL,
+    do_argv TEXT NOT NULL, undo_argv TEXT, undo_timeout_s REAL, at REAL NOT NULL);
+CREATE TABLE journal_state (
+    id INTEGER PRIMARY KEY, journal INTEGER NOT NULL, state TEXT NOT NULL, at REAL NOT NULL, duration_s REAL,
+    detail TEXT);
+CREATE TABLE evidence (
+    attempt INTEGER NOT NULL, layer TEXT NOT NULL, argv TEXT NOT NULL, exit_code INTEGER NOT NULL,
+    stdout TEXT NOT NULL, stderr TEXT NOT NULL);
+CREATE TABLE trial (
+    id INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, workload INTEGER NOT NULL, outcome TEXT NOT NULL, reason TEXT,
+    at REAL NOT NULL, wall_s REAL, flags TEXT NOT NULL, notes TEXT NOT NULL, argv TEXT NOT NULL);
+CREATE TABLE figure (trial INTEGER NOT NULL, metric TEXT NOT NULL, value REAL NOT NULL);
+CREATE TABLE event (id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
+INSERT INTO run VALUES (1, 'u', 'old', '', 'text', 'f', '{}', 5, '0.1', 1.0);
+INSERT INTO rule VALUES (1, 1.0, 1, 0.03, 0.95, NULL);
+INSERT INTO disk VALUES ('disk', 10, NULL, 0);
+INSERT INTO stack VALUES (1, 'a', '{}', '[]');
+INSERT INTO workload VALUES (1, 'w', 'w', 'speed');
+INSERT INTO metric VALUES (1, 'speed', 'MiB/s', 'higher', '');
+INSERT INTO visit VALUES (1, 1, 0, 1.0);
+INSERT INTO attempt VALUES (1, 1, 1.0);
+INSERT INTO ending VALUES (1, 2.0, NULL);
+INSERT INTO trial VALUES (1, 1, 1, 'ok', NULL, 1.0, 1.0, '[]', '[]', '[]');
+INSERT INTO figure VALUES (1, 'speed', 2.5);
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_run_of_an_older_strata_is_read_and_not_gone_on_with(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "strata.db")) as sql:
+        sql.executescript(VERSION_1)
+    view = reader.view(tmp_path, series=True)
+    assert (view.campaign, view.testbed, view.losses, view.evidence) == ("old", Testbed(), (), ())
+    assert view.disks == (Disk("disk", 10),)
+    assert [trial.metrics for trial in view.trials] == [{"speed": 2.5}]
+    assert reader.status(tmp_path).visits_done == 1
+    with pytest.raises(StoreError, match=r"older Strata .*another --out"):
+        Store.resume(tmp_path)
+
+
 def test_an_undo_keeps_its_own_timeout(tmp_path: Path) -> None:
     store = make(tmp_path / "run")
     store.add_visits([(0, "a")], 1.0)
@@ -174,6 +302,7 @@ def test_rows_stay(tmp_path: Path, table: str, statement: str) -> None:
     store.add_visits([(0, "a")], 1.0)
     attempt = visit(store, 1)
     store.add_evidence(attempt, "l", [])
+    store.lose(attempt, "gone", 1.0)
     store.add_event("decision", "text", 1.0)
     with sqlite3.connect(tmp_path / "run" / "strata.db") as sql:
         if sql.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,):

@@ -20,10 +20,11 @@ DIRECTORY = Target(Kind.DIRECTORY, "/target", None)
 DEVICE = Target(Kind.BLOCK, "/dev/disk/by-id/target", None)
 JOB = "[global]\nbs=4k\n[reader]\nrw=randread\nsize=8M\n"
 SCRIPT = "#!/bin/sh\ntrue\n"
+PROGRAM = "define process name=p { thread name=t { flowop delay name=d,value=1 } }\nrun 5\n"
 
 
 def example(name: str, variant: str | None = None) -> Call:
-    content = {"fio:": JOB, "command:": SCRIPT}.get(name)
+    content = {"fio:": JOB, "command:": SCRIPT, "wml:": PROGRAM}.get(name)
     return call(name, variant=variant, content=content)
 
 

@@ -1,0 +1,346 @@
+//! The one queue of a served disk: takes requests as they come, asks the model when they complete, and answers then.
+//!
+//! A request's arrival is when this thread sees it, its completion an absolute moment of CLOCK_MONOTONIC: what the thread
+//! itself needs does not add up from one request to the next.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use nix::libc;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::time::{ClockId, clock_gettime};
+use strata_disks::{Device, Event, Nanos, Op, Request, Undo, What};
+
+use super::memory::Memory;
+use super::ublk::{ABORTED, Described, Fetch, Numbers, fetch_entry, op};
+
+/// Marks the entries of the ring that are timers; the others carry a tag.
+const TIMER: u64 = 1 << 32;
+
+/// Runs of a queue at a priority above that of any ordinary process, so that it answers when the model says.
+const PRIORITY: libc::c_int = 50;
+/// linux/prctl.h, since 5.6.
+const PR_SET_IO_FLUSHER: libc::c_int = 57;
+
+/// What a queue did, when it ends.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Spent {
+    /// Requests answered.
+    pub requests: u64,
+    /// Processor time of the thread, the kernel's part included.
+    pub cpu: Duration,
+}
+
+/// What a queue needs.
+pub struct Queue {
+    /// The device that the driver made for the server.
+    pub numbers: Numbers,
+    /// The disk.
+    pub device: Device,
+    /// Old bytes, where a power cut is to come.
+    pub undo: Option<Undo>,
+    /// The disk's bytes.
+    pub memory: Memory,
+    /// Requests at a time.
+    pub depth: u16,
+    /// Largest request.
+    pub largest_request_bytes: u32,
+}
+
+struct Running {
+    numbers: Numbers,
+    device: Device,
+    undo: Option<Undo>,
+    memory: Memory,
+    ring: IoUring<squeue::Entry, cqueue::Entry>,
+    file: std::fs::File,
+    requests: Requests,
+    buffers: Memory,
+    largest_request_bytes: u64,
+    /// The tag of each request that is open, and what was asked.
+    open: BTreeMap<u64, (u16, Request)>,
+    next_id: u64,
+    epoch: Duration,
+    /// Moments at which timers are set, the next one last.
+    timers: Vec<Nanos>,
+    /// The moment of the timer that the kernel has not been told of yet.
+    moment: Box<types::Timespec>,
+    events: Vec<Event>,
+    answered: u64,
+}
+
+/// Serves `/dev/ublkcN` until the driver takes every tag back. Says on `ready` when it has asked for the first requests,
+/// or why it cannot.
+pub fn serve(path: &Path, queue: Queue, ready: &Sender<Result<(), String>>) -> Result<Spent, String> {
+    match Running::start(path, queue) {
+        Ok(mut running) => {
+            let _ = ready.send(Ok(()));
+            running.run().map_err(|error| format!("serving {} ended: {error}", path.display()))
+        }
+        Err(message) => {
+            let _ = ready.send(Err(message.clone()));
+            Err(message)
+        }
+    }
+}
+
+impl Running {
+    fn start(path: &Path, queue: Queue) -> Result<Self, String> {
+        let cannot =
+            |what: &str, error: io::Error| format!("{what} ({error}); run this as root on a kernel from 6.1 on");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|error| cannot(&format!("{} cannot be opened", path.display()), error))?;
+        let entries = 2 * u32::from(queue.depth) + 8;
+        // Answers are then only looked for when this thread asks, which takes less and is the same every time.
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .build(entries)
+            .or_else(|_| IoUring::builder().build(entries))
+            .map_err(|error| cannot("the kernel gives no io_uring", error))?;
+        let requests = Requests::map(&file, queue.depth).map_err(|error| cannot("requests cannot be mapped", error))?;
+        take_priority().map_err(|error| cannot("no real-time priority", error))?;
+        let largest = u64::from(queue.largest_request_bytes);
+        let mut running = Self {
+            numbers: queue.numbers,
+            device: queue.device,
+            undo: queue.undo,
+            memory: queue.memory,
+            ring,
+            file,
+            requests,
+            buffers: Memory::new(largest * u64::from(queue.depth))?,
+            largest_request_bytes: largest,
+            open: BTreeMap::new(),
+            next_id: 0,
+            epoch: monotonic(),
+            timers: Vec::new(),
+            moment: Box::default(),
+            events: Vec::new(),
+            answered: 0,
+        };
+        for tag in 0..queue.depth {
+            running.fetch(Fetch::First, tag, 0).map_err(|error| cannot("the ring is full", error))?;
+        }
+        running.ring.submit().map_err(|error| cannot("the first requests cannot be asked for", error))?;
+        Ok(running)
+    }
+
+    fn run(&mut self) -> io::Result<Spent> {
+        let mut tags = self.requests.depth;
+        let mut arrived: Vec<u16> = Vec::with_capacity(usize::from(tags));
+        let before = thread_time();
+        while tags > 0 || !self.open.is_empty() {
+            match self.ring.submit_and_wait(1) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            let now = self.now();
+            for answer in self.ring.completion() {
+                if answer.user_data() & TIMER != 0 {
+                    let moment = answer.user_data() & !TIMER;
+                    self.timers.retain(|&timer| timer & (TIMER - 1) != moment);
+                } else if answer.result() == 0 {
+                    arrived.push(answer.user_data() as u16);
+                } else if answer.result() == ABORTED {
+                    tags -= 1;
+                } else {
+                    return Err(io::Error::from_raw_os_error(-answer.result()));
+                }
+            }
+            self.advance(now)?;
+            for tag in arrived.drain(..) {
+                self.arrive(now, tag)?;
+            }
+            self.advance(now)?;
+            self.set_timer()?;
+        }
+        Ok(Spent { requests: self.answered, cpu: thread_time().saturating_sub(before) })
+    }
+
+    fn now(&self) -> Nanos {
+        monotonic().saturating_sub(self.epoch).as_nanos() as Nanos
+    }
+
+    fn fetch(&mut self, command: Fetch, tag: u16, result: i32) -> io::Result<()> {
+        let address = self.buffers.address() + u64::from(tag) * self.largest_request_bytes;
+        let entry = fetch_entry(self.file.as_raw_fd(), self.numbers, command, tag, result, address);
+        self.push(&entry)
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        loop {
+            // SAFETY: what the entry points to lives as long as the ring: the buffers and the file belong to `self` like
+            // it. A timer's moment is read when the entry is submitted, and the next one is written after that only: there
+            // is one timer at most between two waits.
+            #[allow(unsafe_code)]
+            let pushed = unsafe { self.ring.submission().push(entry) };
+            if pushed.is_ok() {
+                return Ok(());
+            }
+            self.ring.submit()?;
+        }
+    }
+
+    fn arrive(&mut self, now: Nanos, tag: u16) -> io::Result<()> {
+        let described = self.requests.get(tag);
+        let (offset, mut length) = (described.start_sector * 512, u64::from(described.sectors) * 512);
+        let op = match described.op_flags & 0xff {
+            op::READ => Op::Read,
+            op::WRITE => Op::Write { fua: described.op_flags & op::FUA != 0 },
+            op::FLUSH => {
+                length = 0;
+                Op::Flush
+            }
+            op::DISCARD => Op::Discard,
+            op::WRITE_ZEROES => Op::WriteZeroes,
+            _ => return self.fetch(Fetch::Next, tag, -libc::EOPNOTSUPP),
+        };
+        self.next_id += 1;
+        let request = Request { id: self.next_id, op, offset, length };
+        self.open.insert(request.id, (tag, request));
+        self.device.arrive(now, &request);
+        Ok(())
+    }
+
+    /// Does what the model says has happened by now.
+    fn advance(&mut self, now: Nanos) -> io::Result<()> {
+        let mut events = std::mem::take(&mut self.events);
+        self.device.advance(now, &mut events);
+        for event in events.drain(..) {
+            match event.what {
+                What::Done { id, ok, durable } => self.done(id, ok, durable)?,
+                What::Durable { id, offset, length } => {
+                    if let Some(undo) = &mut self.undo {
+                        undo.durable(id, offset, length);
+                    }
+                }
+                What::PowerCut => {
+                    for (offset, bytes) in self.undo.take().iter_mut().flat_map(Undo::take_back) {
+                        self.memory.get_mut(offset, bytes.len() as u64).copy_from_slice(&bytes);
+                    }
+                }
+            }
+        }
+        self.events = events;
+        Ok(())
+    }
+
+    fn done(&mut self, id: u64, ok: bool, durable: bool) -> io::Result<()> {
+        let Some((tag, request)) = self.open.remove(&id) else { return Ok(()) };
+        self.answered += 1;
+        if !ok {
+            return self.fetch(Fetch::Next, tag, -libc::EIO);
+        }
+        let buffer = u64::from(tag) * self.largest_request_bytes;
+        let Request { offset, length, .. } = request;
+        if !matches!(request.op, Op::Read | Op::Flush) {
+            if let Some(undo) = &mut self.undo {
+                if durable {
+                    undo.durable(id, offset, length);
+                } else {
+                    undo.before_write(id, offset, self.memory.get(offset, length));
+                }
+            }
+        }
+        match request.op {
+            Op::Read => self.buffers.get_mut(buffer, length).copy_from_slice(self.memory.get(offset, length)),
+            Op::Write { .. } => self.memory.get_mut(offset, length).copy_from_slice(self.buffers.get(buffer, length)),
+            Op::Discard | Op::WriteZeroes => self.memory.zero(offset, length),
+            Op::Flush => {}
+        }
+        // Only reads and writes are answered with their length, and those are never longer than a buffer.
+        let result = if matches!(request.op, Op::Read | Op::Write { .. }) { length as i32 } else { 0 };
+        self.fetch(Fetch::Next, tag, result)
+    }
+
+    /// Sets a timer for the model's next event unless one is set for then or earlier.
+    fn set_timer(&mut self) -> io::Result<()> {
+        let Some(next) = self.device.next() else { return Ok(()) };
+        if self.timers.last().is_some_and(|&timer| timer <= next) {
+            return Ok(());
+        }
+        *self.moment = types::Timespec::from(self.epoch + Duration::from_nanos(next));
+        let entry = opcode::Timeout::new(&*self.moment)
+            .flags(types::TimeoutFlags::ABS)
+            .build()
+            .user_data(TIMER | (next & (TIMER - 1)));
+        self.push(&entry)?;
+        self.timers.push(next);
+        Ok(())
+    }
+}
+
+/// The requests as the driver describes them, one place a tag.
+struct Requests {
+    start: NonNull<Described>,
+    depth: u16,
+    length: NonZeroUsize,
+}
+
+impl Requests {
+    fn map(file: &std::fs::File, depth: u16) -> io::Result<Self> {
+        let bytes = (usize::from(depth.max(1)) * size_of::<Described>()).next_multiple_of(4096);
+        let length = NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
+        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE;
+        // SAFETY: a new mapping at an address of the kernel's choice, read only, of the length that the driver has for it.
+        #[allow(unsafe_code)]
+        let start = unsafe { mmap(None, length, ProtFlags::PROT_READ, flags, file, 0) }?;
+        Ok(Self { start: start.cast(), depth, length })
+    }
+
+    fn get(&self, tag: u16) -> Described {
+        let tag = tag.min(self.depth - 1);
+        // SAFETY: within the mapping; the driver writes a tag's place only before it says that a request is there.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.start.as_ptr().add(usize::from(tag)).read_volatile()
+        }
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `map`, whole, and never used again.
+        #[allow(unsafe_code)]
+        let _ = unsafe { munmap(self.start.cast(), self.length.get()) };
+    }
+}
+
+/// The clock that timers run on.
+pub fn monotonic() -> Duration {
+    clock(ClockId::CLOCK_MONOTONIC)
+}
+
+fn thread_time() -> Duration {
+    clock(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock(id: ClockId) -> Duration {
+    clock_gettime(id).map_or(Duration::ZERO, Duration::from)
+}
+
+/// Puts this thread before ordinary processes, and keeps its memory from waiting for the very disk that it serves.
+fn take_priority() -> io::Result<()> {
+    let priority: libc::c_int = PRIORITY;
+    // musl refuses this call by its name, so it is made by its number; `struct sched_param` is one number.
+    // SAFETY: both calls take plain numbers and a number that lives here; they concern this thread and process only.
+    #[allow(unsafe_code)]
+    let result = unsafe {
+        // Not every kernel knows it, and it matters only when memory is short.
+        let _ = libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+        libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, std::ptr::from_ref(&priority))
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,104 @@
+//! Asynchronous writes: one more thread carries them out in order, as the C library does for one file.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::io::Errno;
+
+use super::files::locked;
+use super::shared::Shared;
+use super::system::System;
+
+/// Writes on their way at most, so that a fast thread cannot use up the memory.
+const MOST: usize = 4096;
+
+struct Job {
+    fd: Arc<OwnedFd>,
+    offset: u64,
+    data: Vec<u8>,
+}
+
+#[derive(Default)]
+struct State {
+    completed: AtomicU64,
+    errno: AtomicI32,
+    lock: Mutex<()>,
+    one_completed: Condvar,
+}
+
+pub struct Aio {
+    jobs: Option<SyncSender<Job>>,
+    state: Arc<State>,
+    submitted: u64,
+    reaped: u64,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Aio {
+    pub fn start<S: System>(shared: &Arc<Shared<S>>) -> Self {
+        let (jobs, to_do) = sync_channel::<Job>(MOST);
+        let state = Arc::new(State::default());
+        let (shared, seen) = (Arc::clone(shared), Arc::clone(&state));
+        let writer = move || {
+            for job in to_do {
+                if let Err(errno) = shared.system.pwrite(job.fd.as_fd(), &job.data, job.offset) {
+                    seen.errno.store(errno.raw_os_error(), Ordering::Relaxed);
+                }
+                // The file is given up before the write counts as done: whoever waits may close it.
+                drop(job);
+                let _held = locked(&seen.lock);
+                seen.completed.fetch_add(1, Ordering::AcqRel);
+                seen.one_completed.notify_all();
+            }
+        };
+        let thread = std::thread::Builder::new().name("aio".to_owned()).stack_size(128 << 10).spawn(writer).ok();
+        Self { jobs: thread.is_some().then_some(jobs), state, submitted: 0, reaped: 0, thread }
+    }
+
+    /// Hands a write over.
+    ///
+    /// # Errors
+    /// When there is no thread to carry it out.
+    pub fn submit(&mut self, fd: Arc<OwnedFd>, offset: u64, data: Vec<u8>) -> Result<(), Errno> {
+        let jobs = self.jobs.as_ref().ok_or(Errno::AGAIN)?;
+        jobs.send(Job { fd, offset, data }).map_err(|_| Errno::AGAIN)?;
+        self.submitted += 1;
+        Ok(())
+    }
+
+    /// Takes note of those that are done, at most half of them but one at least; does not wait.
+    ///
+    /// # Errors
+    /// What a write failed with.
+    pub fn reap(&mut self) -> Result<(), Errno> {
+        let done = self.state.completed.load(Ordering::Acquire);
+        let half = ((self.submitted - self.reaped) / 2).max(1);
+        self.reaped += (done - self.reaped).min(half);
+        match self.state.errno.swap(0, Ordering::Relaxed) {
+            0 => Ok(()),
+            errno => Err(Errno::from_raw_os_error(errno)),
+        }
+    }
+
+    /// Waits until all are done.
+    pub fn finish(&mut self) {
+        let mut held = locked(&self.state.lock);
+        while self.jobs.is_some() && self.state.completed.load(Ordering::Acquire) < self.submitted {
+            held = self.state.one_completed.wait(held).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(held);
+        self.reaped = self.submitted;
+    }
+}
+
+impl Drop for Aio {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

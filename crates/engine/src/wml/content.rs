@@ -1,0 +1,172 @@
+//! What is written, and the memory that reads and writes use.
+
+use crate::random::Random;
+
+/// Steps in which every piece of written data is different.
+const STAMP_EVERY: usize = 4096;
+/// What O_DIRECT may ask for.
+const ALIGNMENT: usize = 4096;
+
+/// What written data are like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// All zero, as filebench writes.
+    Zeros,
+    /// Bytes that do not compress, and no block like another.
+    Random,
+    /// So many percent of every 4 KiB are zero, and no block is like another.
+    Compressible(u8),
+}
+
+impl Content {
+    /// As on the command line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let percent = text.strip_prefix("compressible=").and_then(|percent| percent.parse().ok());
+        match (text, percent) {
+            ("zeros", _) => Ok(Self::Zeros),
+            ("random", _) => Ok(Self::Random),
+            (_, Some(percent @ 0..=100)) => Ok(Self::Compressible(percent)),
+            _ => Err(format!("'{text}' is no kind of data; write zeros, random or compressible=50")),
+        }
+    }
+
+    /// As on the command line.
+    pub fn shown(self) -> String {
+        match self {
+            Self::Zeros => "zeros".to_owned(),
+            Self::Random => "random".to_owned(),
+            Self::Compressible(percent) => format!("compressible={percent}"),
+        }
+    }
+
+    fn fill(self, buffer: &mut [u8], random: &mut Random) {
+        let incompressible = match self {
+            Self::Zeros => 0,
+            Self::Random => STAMP_EVERY,
+            Self::Compressible(percent) => STAMP_EVERY * (100 - usize::from(percent)) / 100,
+        };
+        for block in buffer.chunks_mut(STAMP_EVERY) {
+            let part = incompressible.min(block.len());
+            random.fill(&mut block[..part]);
+            block[part..].fill(0);
+        }
+    }
+}
+
+/// Memory that begins at an address which direct input and output can use.
+#[derive(Default)]
+pub struct Memory {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Memory {
+    /// So many bytes, all zero and all there.
+    pub fn new(length: usize) -> Self {
+        let mut memory = Self::default();
+        memory.grow(length);
+        memory
+    }
+
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Makes it at least so long.
+    pub fn grow(&mut self, length: usize) {
+        if length > self.length {
+            self.bytes = vec![0; length + ALIGNMENT];
+            // The pages are put there now and not while something is measured.
+            for byte in self.bytes.iter_mut().step_by(ALIGNMENT) {
+                *std::hint::black_box(byte) = 0;
+            }
+            self.start = self.bytes.as_ptr().align_offset(ALIGNMENT);
+            self.length = length;
+        }
+    }
+
+    pub fn piece(&mut self, offset: usize, length: usize) -> &mut [u8] {
+        &mut self.bytes[self.start + offset..self.start + offset + length]
+    }
+}
+
+/// Where a thread takes what it writes, unless that is zeros.
+pub struct Source {
+    content: Content,
+    memory: Memory,
+    random: Random,
+    written: u64,
+    stream: u64,
+}
+
+impl Source {
+    pub fn new(content: Content, seed: u64, stream: u64) -> Self {
+        Self { content, memory: Memory::default(), random: Random::new(seed, !stream), written: 0, stream }
+    }
+
+    /// So many bytes to write; None: what the caller has in its own memory will do.
+    pub fn next(&mut self, length: usize) -> Option<&[u8]> {
+        if self.content == Content::Zeros {
+            return None;
+        }
+        if length > self.memory.len() {
+            self.memory.grow(length.next_multiple_of(STAMP_EVERY));
+            let all = self.memory.len();
+            self.content.fill(self.memory.piece(0, all), &mut self.random);
+        }
+        let piece = self.memory.piece(0, length);
+        for block in piece.chunks_mut(STAMP_EVERY) {
+            self.written += 1;
+            let stamp = [self.stream.to_le_bytes(), self.written.to_le_bytes()].concat();
+            let part = stamp.len().min(block.len());
+            block[..part].copy_from_slice(&stamp[..part]);
+        }
+        Some(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_have_their_words() {
+        for content in [Content::Zeros, Content::Random, Content::Compressible(50)] {
+            assert_eq!(Content::parse(&content.shown()), Ok(content));
+        }
+        for wrong in ["", "ones", "compressible", "compressible=101", "compressible=-1"] {
+            assert!(Content::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn no_block_is_like_another() {
+        let mut source = Source::new(Content::Random, 1, 0);
+        let mut other = Source::new(Content::Random, 1, 1);
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..3 {
+            for source in [&mut source, &mut other] {
+                for block in source.next(3 * 4096).expect("not zeros").chunks(4096) {
+                    assert!(seen.insert(block.to_vec()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn half_of_half_compressible_data_is_zero() {
+        let mut source = Source::new(Content::Compressible(50), 1, 0);
+        let zeros = source.next(1 << 20).expect("not zeros").iter().filter(|&&byte| byte == 0).count();
+        assert!((519_000..535_000).contains(&zeros), "{zeros}");
+        assert!(Source::new(Content::Zeros, 1, 0).next(10).is_none());
+    }
+
+    #[test]
+    fn memory_is_aligned() {
+        let mut memory = Memory::new(5000);
+        assert_eq!(memory.piece(0, 5000).as_ptr() as usize % 4096, 0);
+        memory.grow(10);
+        assert_eq!(memory.len(), 5000);
+    }
+}

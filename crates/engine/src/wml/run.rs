@@ -1,0 +1,708 @@
+//! A run from its start to its report.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::time::TimeValLike;
+use strata_wml::{Action, Class, EndMode, Options, Program, Streams, Type, lay_out};
+
+use super::content::Content;
+use super::files::{Files, locked};
+use super::report::{Cpu, Created, Ended, FilesetReport, FlowopReport, Latency, Report, Series, Summary, table};
+use super::shared::{Ending, Events, Progress, Shared, meeting_points, wants_progress};
+use super::system::{Kernel, System};
+use super::worker::{Latencies, Plan, Watch, Worker};
+use super::{Checked, DIFFERENCES, Fix, Request, Stage, SystemCommands, check_text, place, source};
+
+/// How long threads have to end after the run; a sync may take its time.
+const GRACE: Duration = Duration::from_secs(60);
+/// Enough for what a thread calls.
+const STACK_BYTES: usize = 256 << 10;
+/// A run that did not go as asked.
+const ENDED_EARLY: u8 = 1;
+
+/// Runs a program; returns the exit code.
+///
+/// # Errors
+/// A sentence, when nothing could be run because of what was asked.
+pub fn run(request: &Request) -> Result<u8, String> {
+    let directory = request
+        .directory
+        .canonicalize()
+        .ok()
+        .filter(|directory| directory.is_dir())
+        .ok_or_else(|| format!("{} is no directory; make it first.", request.directory.display()))?;
+    let text = source(&request.file)?;
+    let options = Options {
+        dialect: request.dialect,
+        set: request.set.clone(),
+        directory: Some(directory.to_string_lossy().into_owned()),
+        seconds: request.seconds,
+    };
+    let checked = check_text(&request.file, &text, &options)?;
+    block_signals();
+    if request.stage == Stage::Create {
+        println!("{}", serde_json::json!(create(request, &directory, &checked.program)?));
+        return Ok(0);
+    }
+    let report = execute(request, &directory, checked, Kernel)?;
+    if request.json {
+        println!("{}", serde_json::json!(report));
+    } else {
+        println!("{}", table(&report));
+    }
+    let code = if report.ended.early { ENDED_EARLY } else { 0 };
+    if code != 0 {
+        eprintln!("strata-engine: the run ended early: {}", report.ended.why);
+    }
+    Ok(code)
+}
+
+/// Says what a program will do.
+///
+/// # Errors
+/// A sentence, when its files cannot be laid out.
+pub fn described(name: &str, program: &Program) -> Result<String, String> {
+    let mut text = String::new();
+    let mode = mode_name(program.mode);
+    let time = program.seconds.map_or("until its threads are done".to_owned(), |seconds| format!("{seconds} s"));
+    let _ = writeln!(text, "{name}: dialect {}, mode {mode}, {time}", program.dialect.name());
+    let mut streams = Streams::new(None);
+    let mut lines = Vec::new();
+    for fileset in program.filesets.iter().rev() {
+        let tree = lay_out(fileset, &mut streams).map_err(|error| error.to_string())?;
+        lines.push(format!(
+            "fileset {} in {}: {} files in {} directories, {:.3} MiB, {} % of them at the start",
+            fileset.name,
+            fileset.path,
+            tree.files.len(),
+            tree.directories.len(),
+            tree.bytes() as f64 / 1_048_576.0,
+            fileset.prealloc
+        ));
+    }
+    lines.reverse();
+    for process in &program.processes {
+        for thread in &process.threads {
+            let steps: Vec<&str> = thread.flowops.iter().map(|flowop| flowop.name.as_str()).collect();
+            lines.push(format!(
+                "{} x {} of process {}: {}",
+                thread.instances * process.instances,
+                thread.name,
+                process.name,
+                steps.join(", ")
+            ));
+        }
+    }
+    Ok(text + &lines.join("\n"))
+}
+
+fn mode_name(mode: EndMode) -> &'static str {
+    match mode {
+        EndMode::Timeout => "timeout",
+        EndMode::FirstDone => "firstdone",
+        EndMode::AllDone => "alldone",
+    }
+}
+
+/// SIGINT and SIGTERM end a run in good order: they are waited for, not handled.
+fn block_signals() {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGINT);
+    signals.add(Signal::SIGTERM);
+    let _ = signals.thread_block();
+}
+
+/// As many open files as this process may have.
+fn raise_file_limit() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        if soft < hard {
+            let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+        }
+    }
+}
+
+/// Creates the files, runs the threads and reports.
+///
+/// # Errors
+/// A sentence, when the run could not begin.
+pub fn execute<S: System>(request: &Request, directory: &Path, checked: Checked, system: S) -> Result<Report, String> {
+    let Checked { program, warnings } = checked;
+    let began = Instant::now();
+    raise_file_limit();
+    let commands = program.before.iter().any(|action| matches!(action, Action::System(_)));
+    if commands && request.system == SystemCommands::Refuse {
+        return Err("The program wants to run commands (system); allow it with --system run, or leave them out with \
+                    --system skip."
+            .to_owned());
+    }
+    let mut created = Creation::new(request, directory, &program)?;
+    for action in &program.before {
+        match action {
+            Action::CreateFiles => created.carry_out(request.stage, &program, request.content)?,
+            Action::Echo(said) => eprintln!("{said}"),
+            Action::Sleep(seconds) => std::thread::sleep(Duration::from_secs(*seconds)),
+            Action::System(command) if request.system == SystemCommands::Run => {
+                Command::new("/bin/sh")
+                    .args(["-c", command])
+                    .status()
+                    .map_err(|error| format!("The command '{command}' cannot be run ({error}); take it out."))?;
+            }
+            Action::System(_) => {}
+        }
+    }
+    created.carry_out(request.stage, &program, request.content)?;
+    let Creation { filesets, written, .. } = created;
+    let setup_s = began.elapsed().as_secs_f64();
+    let run = Run::new(request, &program, filesets, system);
+    let mut report = run.carry_out(request, &program)?;
+    report.setup_s = setup_s;
+    report.warnings = warnings;
+    for (set, written) in report.filesets.iter_mut().zip(written) {
+        set.written_bytes = written;
+    }
+    Ok(report)
+}
+
+/// Creates the files of a program, and forces them to the disk.
+///
+/// # Errors
+/// A sentence.
+fn create(request: &Request, directory: &Path, program: &Program) -> Result<Created, String> {
+    let began = Instant::now();
+    let mut created = Creation::new(request, directory, program)?;
+    created.carry_out(Stage::Create, program, request.content)?;
+    fs::File::open(directory)
+        .and_then(|place| Ok(nix::unistd::syncfs(place)?))
+        .map_err(|error| format!("{} cannot be forced to the disk ({error}).", directory.display()))?;
+    let mut filesets: Vec<FilesetReport> = created.filesets.iter().map(fileset_report).collect();
+    for (set, written) in filesets.iter_mut().zip(&created.written) {
+        set.written_bytes = *written;
+    }
+    Ok(Created { filesets, setup_s: began.elapsed().as_secs_f64() })
+}
+
+/// The files of a program, laid out and then created.
+struct Creation {
+    streams: Streams,
+    filesets: Vec<Files>,
+    /// Bytes of each fileset, when it is done.
+    written: Vec<u64>,
+    done: bool,
+}
+
+impl Creation {
+    fn new(request: &Request, directory: &Path, program: &Program) -> Result<Self, String> {
+        let mut streams = Streams::new(request.layout_seed);
+        let mut filesets = Vec::new();
+        for fileset in program.filesets.iter().rev() {
+            let top = place::top(directory, &request.allowed, &fileset.path, &fileset.name)?;
+            let tree = lay_out(fileset, &mut streams).map_err(|error| error.to_string())?;
+            filesets.push(Files::new(fileset, &top, tree));
+        }
+        filesets.reverse();
+        Ok(Self { streams, written: vec![0; filesets.len()], filesets, done: false })
+    }
+
+    /// Creates what is not created yet.
+    fn carry_out(&mut self, stage: Stage, program: &Program, content: Content) -> Result<(), String> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(());
+        }
+        for (index, fileset) in program.filesets.iter().enumerate().rev() {
+            let files = &mut self.filesets[index];
+            self.written[index] = match stage {
+                Stage::Run => files.assume(fileset, &mut self.streams)?,
+                _ => files.create(fileset, &mut self.streams, content)?,
+            };
+        }
+        Ok(())
+    }
+}
+
+pub struct Run<S: System> {
+    pub shared: Arc<Shared<S>>,
+    pub plans: Vec<Plan>,
+}
+
+/// The counters of all threads, summed by the name of the flowop.
+type Totals = Vec<[u64; 6]>;
+
+impl<S: System> Run<S> {
+    pub fn new(request: &Request, program: &Program, files: Vec<Files>, system: S) -> Self {
+        let (points, semaphores) = meeting_points(program);
+        let wanted = wants_progress(program);
+        let (mut plans, mut processes) = (Vec::new(), Vec::new());
+        let mut semblocks = BTreeMap::new();
+        for process in &program.processes {
+            for instance in 1..=process.instances {
+                let number = processes.len();
+                processes.push(Progress { wanted, ..Progress::default() });
+                for thread in &process.threads {
+                    for each in 1..=thread.instances {
+                        let names = (format!("{}-{instance}", process.name), format!("{}-{each}", thread.name));
+                        let stream = plans.len() as u64;
+                        plans.push(Plan::new(names, number, process.nice, thread, stream, &mut semblocks));
+                    }
+                }
+            }
+        }
+        let shared = Shared {
+            system,
+            files,
+            fixes: request.fixes.clone(),
+            content: request.content,
+            seed: u64::from(request.seed.unwrap_or(1)),
+            mode: program.mode,
+            cpu_per_flowop: request.cpu_per_flowop,
+            origin: Instant::now(),
+            deadline: AtomicU64::new(u64::MAX),
+            stop: AtomicBool::new(false),
+            ending: Mutex::new(None),
+            changed: Condvar::new(),
+            running: AtomicU32::new(plans.len() as u32),
+            events: Events::new(program.events_per_s),
+            points,
+            semaphores,
+            processes,
+        };
+        Self { shared: Arc::new(shared), plans }
+    }
+
+    fn carry_out(self, request: &Request, program: &Program) -> Result<Report, String> {
+        let Self { shared, plans } = self;
+        let started = Instant::now();
+        let watches: Vec<Arc<Watch>> = plans.iter().map(|plan| Arc::clone(&plan.watch)).collect();
+        let names = Names::new(&watches);
+        let threads = start(&shared, plans)?;
+        let start_s = started.elapsed().as_secs_f64();
+
+        let cpu_before = cpu_s();
+        let window = Window::begin(&shared, program.seconds);
+        threads.go.wait();
+        event_generator(&shared)?;
+        signals(&shared);
+        let series = window.watch(&shared, &names, request.stuck_after_s);
+        // What completes from here on does not count any more.
+        let cpu_after = cpu_s();
+        let window_s = window.length_s(&shared);
+        let (latencies, left) = join(threads.handles, &watches);
+        let totals = names.totals();
+
+        let mut ending = locked(&shared.ending).clone().unwrap_or(Ending::Time);
+        if !left.is_empty() && !matches!(ending, Ending::Failed { .. }) {
+            ending = Ending::Stuck { seconds: GRACE.as_secs(), at: left };
+        }
+        let (flowops, histogram) = names.reports(&totals, &latencies, &series, window_s, request.cpu_per_flowop);
+        let summary = summary(&flowops, histogram, window_s);
+        let cpu = match (cpu_before, cpu_after) {
+            (Some(before), Some(after)) => {
+                let (user, system) = (after.0 - before.0, after.1 - before.1);
+                let per_op = (summary.count > 0).then(|| (user + system) * 1e6 / summary.count as f64);
+                Cpu { user_s: Some(user), system_s: Some(system), us_per_op: per_op }
+            }
+            _ => Cpu::default(),
+        };
+        Ok(Report {
+            version: 1,
+            file: request.file.clone(),
+            directory: request.directory.display().to_string(),
+            dialect: program.dialect.name(),
+            seconds: program.seconds,
+            mode: mode_name(program.mode),
+            seed: request.seed,
+            layout_seed: request.layout_seed,
+            set: request.set.iter().cloned().collect(),
+            data: request.content.shown(),
+            fixes: request.fixes.iter().copied().map(Fix::name).collect(),
+            differences: DIFFERENCES,
+            threads: watches.len() as u64,
+            filesets: shared.files.iter().map(fileset_report).collect(),
+            setup_s: 0.0,
+            start_s,
+            window_s,
+            ended: ended(&ending),
+            summary,
+            flowops,
+            cpu,
+            peak_memory_bytes: peak_memory(),
+            warnings: Vec::new(),
+        })
+    }
+}
+
+struct Threads {
+    handles: Vec<JoinHandle<Latencies>>,
+    go: Arc<Barrier>,
+}
+
+/// Starts the threads; they wait until all of them are ready and [`Threads::go`] is passed.
+fn start<S: System>(shared: &Arc<Shared<S>>, plans: Vec<Plan>) -> Result<Threads, String> {
+    let count = plans.len();
+    let ready = Arc::new((Mutex::new(0usize), Condvar::new()));
+    let go = Arc::new(Barrier::new(count + 1));
+    let mut handles = Vec::with_capacity(count);
+    for plan in plans {
+        let (shared, all_ready, go) = (Arc::clone(shared), Arc::clone(&ready), Arc::clone(&go));
+        let body = move || {
+            let (worker, steps) = Worker::new(&shared, plan);
+            *locked(&all_ready.0) += 1;
+            all_ready.1.notify_one();
+            go.wait();
+            worker.run(&steps)
+        };
+        let started = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(body);
+        handles.push(started.map_err(|error| {
+            format!("Thread {} of {count} cannot be started ({error}); ask for fewer.", handles.len() + 1)
+        })?);
+    }
+    let mut number = locked(&ready.0);
+    while *number < count {
+        if handles.iter().any(JoinHandle::is_finished) {
+            return Err("A thread could not be made ready; it has no room for its memory.".to_owned());
+        }
+        number = ready.1.wait_timeout(number, Duration::from_secs(1)).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    Ok(Threads { handles, go })
+}
+
+/// The time in which operations count.
+struct Window {
+    start_ns: u64,
+    end_ns: Option<u64>,
+}
+
+impl Window {
+    fn begin<S: System>(shared: &Shared<S>, seconds: Option<u64>) -> Self {
+        shared.events.reset();
+        let start_ns = shared.now();
+        let end_ns = seconds.map(|seconds| start_ns.saturating_add(seconds.saturating_mul(1_000_000_000)));
+        shared.deadline.store(end_ns.unwrap_or(u64::MAX), Ordering::Relaxed);
+        Self { start_ns, end_ns }
+    }
+
+    /// Waits until the run is over; returns the counters at each full second.
+    fn watch<S: System>(&self, shared: &Shared<S>, names: &Names, stuck_after_s: u64) -> Vec<Totals> {
+        let mut series = vec![names.totals()];
+        let (mut seen, mut since) = (0u64, Instant::now());
+        loop {
+            let tick = self.start_ns + series.len() as u64 * 1_000_000_000;
+            let until = self.end_ns.map_or(tick, |end| end.min(tick));
+            shared.sleep(Duration::from_nanos(until.saturating_sub(shared.now())));
+            if shared.stopped() {
+                return series;
+            }
+            if until == tick {
+                series.push(names.totals());
+            }
+            if self.end_ns.is_some_and(|end| shared.now() >= end) {
+                shared.end(Ending::Time);
+                return series;
+            }
+            let done: u64 = names.passes();
+            if done != seen {
+                (seen, since) = (done, Instant::now());
+            } else if since.elapsed().as_secs() >= stuck_after_s {
+                shared.end(Ending::Stuck { seconds: stuck_after_s, at: names.places() });
+                return series;
+            }
+        }
+    }
+
+    fn length_s<S: System>(&self, shared: &Shared<S>) -> f64 {
+        shared.deadline.load(Ordering::Relaxed).saturating_sub(self.start_ns) as f64 / 1e9
+    }
+}
+
+/// The flowops of all threads, put together by name, in the order in which they are written.
+struct Names {
+    watches: Vec<Arc<Watch>>,
+    names: Vec<(String, Type)>,
+    /// By thread, then by the number of its flowop: the place in `names`.
+    places: Vec<Vec<usize>>,
+}
+
+impl Names {
+    fn new(watches: &[Arc<Watch>]) -> Self {
+        let mut names: Vec<(String, Type)> = Vec::new();
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        let places = watches
+            .iter()
+            .map(|watch| {
+                let place = |(name, of): &(String, Type)| {
+                    *known.entry(name.clone()).or_insert_with(|| {
+                        names.push((name.clone(), *of));
+                        names.len() - 1
+                    })
+                };
+                watch.flowops.iter().map(place).collect()
+            })
+            .collect();
+        Self { watches: watches.to_vec(), names, places }
+    }
+
+    fn totals(&self) -> Totals {
+        let mut totals = vec![[0; 6]; self.names.len()];
+        for (watch, places) in self.watches.iter().zip(&self.places) {
+            for (counters, &place) in watch.counters.iter().zip(places) {
+                let each = [
+                    &counters.count,
+                    &counters.bytes,
+                    &counters.latency_ns,
+                    &counters.skipped,
+                    &counters.errors,
+                    &counters.cpu_ns,
+                ];
+                for (total, counter) in totals[place].iter_mut().zip(each) {
+                    *total += counter.load(Ordering::Relaxed);
+                }
+            }
+        }
+        totals
+    }
+
+    /// A number that changes whenever something went on.
+    fn passes(&self) -> u64 {
+        self.totals().iter().map(|[count, _, _, skipped, errors, _]| count + skipped + errors).sum()
+    }
+
+    /// Where the threads are, as many as are worth reading.
+    fn places(&self) -> Vec<String> {
+        self.watches.iter().take(8).map(|watch| whereabouts(watch)).collect()
+    }
+
+    fn reports(
+        &self,
+        totals: &Totals,
+        latencies: &[Option<Latencies>],
+        series: &[Totals],
+        window_s: f64,
+        with_cpu: bool,
+    ) -> (Vec<FlowopReport>, Option<Histogram<u64>>) {
+        let mut histograms: Vec<Option<Histogram<u64>>> = self.names.iter().map(|_| Histogram::new(2).ok()).collect();
+        let mut drawn = vec![(0u64, 0.0, 0.0); self.names.len()];
+        for (latencies, places) in latencies.iter().zip(&self.places) {
+            let Some(latencies) = latencies else { continue };
+            for ((histogram, numbers), &place) in latencies.histograms.iter().zip(&latencies.drawn).zip(places) {
+                if let (Some(sum), Some(histogram)) = (&mut histograms[place], histogram) {
+                    for bucket in histogram.iter_recorded() {
+                        let _ = sum.record_n(bucket.value_iterated_to(), bucket.count_at_value().into());
+                    }
+                }
+                let sum = &mut drawn[place];
+                *sum = (sum.0 + numbers.0, sum.1 + numbers.1, sum.2 + numbers.2);
+            }
+        }
+        let report = |place: usize| {
+            let (name, of) = &self.names[place];
+            let [count, bytes, latency_ns, skipped, errors, cpu_ns] = totals[place];
+            let per_s = |number: u64| if window_s > 0.0 { number as f64 / window_s } else { 0.0 };
+            let each = |sum: f64| (count > 0).then(|| sum / count as f64);
+            let (numbers, sum, squares) = drawn[place];
+            let mean = (numbers > 0).then(|| sum / numbers as f64);
+            FlowopReport {
+                name: name.clone(),
+                r#type: of.name(),
+                class: match of.class() {
+                    Class::Io => "io",
+                    Class::Aio => "aio",
+                    Class::Sync => "sync",
+                    Class::Other => "other",
+                },
+                count,
+                per_s: per_s(count),
+                bytes,
+                bytes_per_s: per_s(bytes),
+                errors,
+                skipped,
+                latency_ms: histograms[place]
+                    .as_ref()
+                    .map(|histogram| Latency::new(histogram, each(latency_ns as f64)))
+                    .unwrap_or_default(),
+                cpu_us_per_op: each(cpu_ns as f64 / 1e3).filter(|_| with_cpu),
+                value_mean: mean,
+                value_deviation: mean.map(|mean| (squares / numbers as f64 - mean * mean).max(0.0).sqrt()),
+                series: one_series(series, place),
+            }
+        };
+        let reports = (0..self.names.len()).map(report).collect();
+        let mut all = Histogram::new(2).ok();
+        for (histogram, (_, of)) in histograms.iter().zip(&self.names) {
+            if let (Some(all), Some(histogram), Class::Io | Class::Aio) = (&mut all, histogram, of.class()) {
+                // It grows as it needs to.
+                let _ = all.add(histogram);
+            }
+        }
+        (reports, all)
+    }
+}
+
+fn one_series(totals: &[Totals], place: usize) -> Series {
+    let mut series = Series::default();
+    for pair in totals.windows(2) {
+        let [count, bytes, latency, ..] =
+            std::array::from_fn::<u64, 6, _>(|at| pair[1][place][at] - pair[0][place][at]);
+        series.count.push(count);
+        series.bytes.push(bytes);
+        series.mean_ms.push((count > 0).then(|| latency as f64 / count as f64 / 1e6));
+    }
+    series
+}
+
+fn whereabouts(watch: &Watch) -> String {
+    let at = watch.current.load(Ordering::Relaxed) as usize;
+    let flowop = watch.flowops.get(at).map_or("its start", |(name, _)| name.as_str());
+    format!("{}/{} in {flowop}", watch.process, watch.thread)
+}
+
+/// Waits for the threads; returns what they hand over and where those are that did not end.
+fn join(handles: Vec<JoinHandle<Latencies>>, watches: &[Arc<Watch>]) -> (Vec<Option<Latencies>>, Vec<String>) {
+    let give_up = Instant::now() + GRACE;
+    let (mut latencies, mut left) = (Vec::new(), Vec::new());
+    for (handle, watch) in handles.into_iter().zip(watches) {
+        while !handle.is_finished() && Instant::now() < give_up {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if handle.is_finished() {
+            latencies.push(handle.join().ok());
+        } else {
+            left.push(whereabouts(watch));
+            latencies.push(None);
+        }
+    }
+    (latencies, left)
+}
+
+/// The event generator: sleeps ten periods, then adds what has come.
+fn event_generator<S: System>(shared: &Arc<Shared<S>>) -> Result<(), String> {
+    let per_s = shared.events.per_s;
+    if per_s == 0 {
+        return Ok(());
+    }
+    let of_thread = Arc::clone(shared);
+    let body = move || {
+        let mut last = Instant::now();
+        while !of_thread.stopped() {
+            of_thread.sleep(Duration::from_secs_f64(10.0 / per_s as f64));
+            let now = Instant::now();
+            of_thread.events.add(now - last);
+            last = now;
+        }
+    };
+    let started = std::thread::Builder::new().name("events".to_owned()).spawn(body);
+    started.map(drop).map_err(|error| {
+        shared.end(Ending::Interrupted);
+        format!("The event generator cannot be started ({error}); ask for fewer threads.")
+    })
+}
+
+/// Ends the run when someone asks for it.
+fn signals<S: System>(shared: &Arc<Shared<S>>) {
+    let shared = Arc::clone(shared);
+    let mut wanted = SigSet::empty();
+    wanted.add(Signal::SIGINT);
+    wanted.add(Signal::SIGTERM);
+    if !SigSet::thread_get_mask().is_ok_and(|blocked| blocked.contains(Signal::SIGTERM)) {
+        return;
+    }
+    let body = move || {
+        if wanted.wait().is_ok() {
+            shared.end(Ending::Interrupted);
+        }
+    };
+    // Without this thread a signal is not answered, and the run goes on to its end.
+    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(body);
+}
+
+fn summary(flowops: &[FlowopReport], histogram: Option<Histogram<u64>>, window_s: f64) -> Summary {
+    let counted = |flowop: &&FlowopReport| flowop.class == "io" || flowop.class == "aio";
+    let sum = |number: fn(&FlowopReport) -> u64| flowops.iter().filter(counted).map(number).sum::<u64>();
+    let is = |flowop: &FlowopReport, fits: fn(Type) -> bool| {
+        Type::ALL.iter().any(|known| known.name() == flowop.r#type && fits(*known))
+    };
+    let of = |fits| flowops.iter().filter(|flowop| is(flowop, fits)).map(|flowop| flowop.count).sum();
+    let bytes_of = |fits| flowops.iter().filter(|flowop| is(flowop, fits)).map(|flowop| flowop.bytes).sum();
+    let per_s = |number: u64| if window_s > 0.0 { number as f64 / window_s } else { 0.0 };
+    let count = sum(|flowop| flowop.count);
+    let latency_ms: f64 = flowops
+        .iter()
+        .filter(counted)
+        .filter_map(|flowop| flowop.latency_ms.mean.map(|mean| mean * flowop.count as f64))
+        .sum();
+    let seconds = flowops.iter().map(|flowop| flowop.series.count.len()).max().unwrap_or(0);
+    Summary {
+        count,
+        per_s: per_s(count),
+        reads_per_s: per_s(of(Type::reads)),
+        writes_per_s: per_s(of(Type::writes)),
+        bytes_per_s: per_s(sum(|flowop| flowop.bytes)),
+        read_bytes: bytes_of(Type::reads),
+        written_bytes: bytes_of(Type::writes),
+        mean_ms: (count > 0).then(|| latency_ms / count as f64),
+        latency_ms: histogram
+            .map(|all| Latency::new(&all, (count > 0).then(|| latency_ms * 1e6 / count as f64)))
+            .unwrap_or_default(),
+        errors: flowops.iter().map(|flowop| flowop.errors).sum(),
+        skipped_deletes: flowops.iter().map(|flowop| flowop.skipped).sum(),
+        count_series: (0..seconds)
+            .map(|second| flowops.iter().filter(counted).filter_map(|flowop| flowop.series.count.get(second)).sum())
+            .collect(),
+        bytes_series: (0..seconds)
+            .map(|second| flowops.iter().filter(counted).filter_map(|flowop| flowop.series.bytes.get(second)).sum())
+            .collect(),
+    }
+}
+
+fn fileset_report(files: &Files) -> FilesetReport {
+    let at_end = files.count();
+    FilesetReport {
+        name: files.name.clone(),
+        files: files.tree.files.len() as u64,
+        directories: files.tree.directories.len() as u64,
+        leaf_directories: files.tree.leaf_directories.len() as u64,
+        bytes: files.tree.bytes(),
+        written_bytes: 0,
+        at_start: files.at_start,
+        at_end,
+        drift: i64::from(at_end) - i64::from(files.at_start),
+    }
+}
+
+fn ended(ending: &Ending) -> Ended {
+    let (early, why, flowop, errno) = match ending {
+        Ending::Time => (false, "its time was over".to_owned(), None, None),
+        Ending::Done => (false, "its threads were done".to_owned(), None, None),
+        Ending::NoResource { flowop, why } => (true, format!("flowop {flowop}: {why}"), Some(flowop.clone()), None),
+        Ending::Failed { flowop, thread, why, errno } => {
+            (true, format!("flowop {flowop} of {thread} failed: {why}"), Some(flowop.clone()), *errno)
+        }
+        Ending::Stuck { seconds, at } => {
+            (true, format!("nothing went on for {seconds} s; threads stand at: {}", at.join(", ")), None, None)
+        }
+        Ending::Interrupted => (true, "a signal asked for it".to_owned(), None, None),
+    };
+    Ended { early, why, flowop, errno }
+}
+
+/// User and system time of this process.
+fn cpu_s() -> Option<(f64, f64)> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+    let seconds = |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / 1e6;
+    Some((seconds(usage.user_time()), seconds(usage.system_time())))
+}
+
+fn peak_memory() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}

@@ -1,0 +1,133 @@
+//! What is wrong, or worth knowing, about a text: where, and what to do.
+
+/// A part of a text: bytes from `start` up to `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
+pub struct Span {
+    /// The first byte.
+    pub start: usize,
+    /// The byte after the last.
+    pub end: usize,
+}
+
+impl Span {
+    /// From the start of `self` to the end of `other`.
+    #[must_use]
+    pub fn to(self, other: Self) -> Self {
+        Self { start: self.start, end: other.end.max(self.start) }
+    }
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The program cannot run.
+    Error,
+    /// The program runs, but perhaps not as its author meant.
+    Warning,
+}
+
+/// One thing that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where.
+    pub span: Span,
+    /// A sentence that ends with the next thing to do.
+    pub message: String,
+}
+
+impl Finding {
+    pub(crate) fn error(span: Span, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Error, span, message: message.into() }
+    }
+
+    pub(crate) fn warning(span: Span, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, span, message: message.into() }
+    }
+}
+
+/// The findings as text, each with its line, its column (in characters, from 1) and a caret under the place.
+#[must_use]
+pub fn render(name: &str, source: &str, findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let start = floor(source, finding.span.start);
+        let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = source[start..].find('\n').map_or(source.len(), |at| start + at);
+        let line = source[..line_start].matches('\n').count() + 1;
+        let column = source[line_start..start].chars().count() + 1;
+        let end = floor(source, finding.span.end).clamp(start, line_end);
+        let carets = source[start..end].chars().count().max(1);
+        let what = match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        let shown = source[line_start..line_end].replace('\t', " ");
+        text.push_str(&format!("{name}:{line}:{column}: {what}: {}\n", finding.message));
+        text.push_str(&format!("{line:5} | {shown}\n"));
+        text.push_str(&format!("      | {}{}\n", " ".repeat(column - 1), "^".repeat(carets)));
+    }
+    text
+}
+
+/// The start of the character that `at` is in.
+fn floor(source: &str, at: usize) -> usize {
+    let mut at = at.min(source.len());
+    while !source.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// The known names in a sentence, the one that was perhaps meant first.
+pub(crate) fn known(wrong: &str, names: &[&str]) -> String {
+    let near = names.iter().min_by_key(|name| distance(wrong, name)).filter(|name| distance(wrong, name) <= 2);
+    match near {
+        Some(name) => format!("did you mean {name}? Known are {}", names.join(", ")),
+        None if names.is_empty() => "there is none".to_owned(),
+        None => format!("known are {}", names.join(", ")),
+    }
+}
+
+/// How many letters have to be changed, put in or taken out to make one word of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, letter) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &other_letter) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != other_letter);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_shown_at_its_place() {
+        let source = "set $a=1\nset $bö=~2\n";
+        let at = source.find('~').expect("is there");
+        let shown = render("x.f", source, &[Finding::error(Span { start: at, end: at + 2 }, "no.")]);
+        assert_eq!(shown, "x.f:2:9: error: no.\n    2 | set $bö=~2\n      |         ^^\n");
+    }
+
+    #[test]
+    fn a_place_outside_the_text_is_its_end() {
+        let shown = render("x.f", "run", &[Finding::warning(Span { start: 90, end: 100 }, "no.")]);
+        assert_eq!(shown, "x.f:1:4: warning: no.\n    1 | run\n      |    ^\n");
+        assert!(render("x.f", "ö", &[Finding::warning(Span { start: 1, end: 1 }, "no.")]).contains("x.f:1:1"));
+    }
+
+    #[test]
+    fn the_nearest_name_comes_first() {
+        assert!(known("iosise", &["name", "iosize"]).starts_with("did you mean iosize?"));
+        assert_eq!(known("zzzzzz", &["name", "iosize"]), "known are name, iosize");
+    }
+}

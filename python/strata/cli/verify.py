@@ -1,0 +1,56 @@
+"""strata verify"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import typer
+
+from strata.cli import watch
+from strata.run import lock, verify
+from strata.run.signals import Interrupts
+from strata.store import reader
+
+_SHOWN = 20
+
+
+def verify_run(directory: Path, out: Path | None, as_json: bool) -> None:
+    reader.status(directory)  # refuses what is no run before a machine is started
+    interrupts = Interrupts()
+    with TemporaryDirectory(prefix="strata-verify-") as scratch, interrupts.listening():
+        again = out or Path(scratch) / "run"
+        with lock.locked(again), watch.listener(again, sys.stderr) as listener:
+            found, machines = verify.verify(directory, again, interrupts, listener, _say)
+    if as_json:
+        plain = {
+            "version": 1,
+            "same": found.same,
+            "trials": found.trials,
+            "figures": found.figures,
+            "different": list(found.different),
+            "machines": list(machines),
+        }
+        print(json.dumps(plain, indent=2))
+    else:
+        print("\n".join(_lines(found.trials, found.figures, found.different, machines)))
+    if not found.same:
+        raise typer.Exit(1)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _lines(trials: int, figures: int, different: tuple[str, ...], machines: tuple[str, ...]) -> list[str]:
+    if not different:
+        lines = [f"The same to the last digit: {figures} figures of {trials} trials."]
+    else:
+        more = [f"  and {len(different) - _SHOWN} more"] if len(different) > _SHOWN else []
+        shown = [f"  {sentence}" for sentence in different[:_SHOWN]]
+        lines = [f"NOT the same: {len(different)} of {figures} figures differ.", *shown, *more]
+    if machines:
+        lines += ["The machines were not the same:", *(f"  {machine}" for machine in machines)]
+    return lines

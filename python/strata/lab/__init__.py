@@ -1,0 +1,1 @@
+"""The lab: a throw-away QEMU machine from Debian packages alone, built once and cached by content."""

@@ -1,0 +1,114 @@
+"""mmdebstrap: makes a Debian root, as root or as an ordinary user in a user namespace, and hands over a tar."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from strata.errors import Refused
+from strata.hosts.base import Host
+from strata.lab.sources import Mirror
+from strata.lab.squashfs import ALWAYS_THE_SAME
+from strata.model import Command
+
+_TIMEOUT_S = 3600.0
+
+# What a package brings that no machine reads; trim.sh takes away the rest.
+_LEFT_OUT = ("doc/*", "info/*", "locale/*", "man/*", "lintian/*", "bug/*", "bash-completion/*")
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """How this user can make a root that holds files of others."""
+
+    root: bool
+    scratch: Path  # where mmdebstrap unpacks; removed by `clear`
+
+    @property
+    def mode(self) -> str:
+        return "root" if self.root else "unshare"
+
+
+def rights(host: Host, build: Path, key: str) -> Rights:
+    """Raises Refused where an ordinary user has no user namespaces."""
+    if os.geteuid() == 0:
+        return Rights(True, build / "bootstrap")
+    # The namespace's users must reach it, and a home is often closed to them.
+    scratch = Path(tempfile.gettempdir()) / f"strata-lab-{os.getuid()}-{key}"
+    tried = host.run(Command(("mmdebstrap", "--unshare-helper", "true")), check=False)
+    if tried.exit_code:
+        said = (tried.stderr.strip() or tried.stdout.strip()).splitlines()
+        raise Refused(
+            "an ordinary user makes a Debian root in a user namespace, and here there is none"
+            + (f" ({said[-1]})" if said else "")
+            + "; install uidmap and give yourself a range in /etc/subuid and /etc/subgid (usermod --add-subuids "
+            "100000-165535 --add-subgids 100000-165535 NAME), or do all that concerns the lab as root."
+        )
+    return Rights(False, scratch)
+
+
+def clear(rights: Rights, host: Host) -> None:
+    """Takes away what a build that was killed left unpacked. Raises CommandFailed."""
+    scratch = str(rights.scratch)
+    if not rights.scratch.exists():
+        return
+    if not rights.root:
+        # What belongs to the namespace's users is theirs to remove; the rest is ours.
+        theirs = ("mmdebstrap", "--unshare-helper", "find", scratch, "-xdev", "-mindepth", "2", "-delete")
+        host.run(Command(theirs, timeout_s=_TIMEOUT_S), check=False)
+    host.run(Command(("rm", "-rf", "--one-file-system", "--", scratch), timeout_s=_TIMEOUT_S))
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """What mmdebstrap does while it makes a root: a shell text that gets the root as $1, or one of its own words."""
+
+    when: str  # "setup": before the first package; "essential": after those every Debian has; "customize": at the end
+    do: str
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where one lab is being built."""
+
+    host: Host
+    mirror: Mirror
+    rights: Rights
+    scratch: Path  # gone when the lab is whole
+    progress: Callable[[str], None]
+
+
+def make(
+    site: Site,
+    suite: str,
+    packages: Sequence[str],
+    hooks: Sequence[Hook],
+    tar: Path | None,
+    more_suites: Sequence[str] = (),
+) -> None:
+    """Installs `packages` and what they depend on. `tar` None: only the hooks' work is wanted. Raises CommandFailed."""
+    rights, mirror = site.rights, site.mirror
+    rights.scratch.mkdir(mode=0o755, parents=True, exist_ok=True)
+    argv = [
+        *(f"--mode={rights.mode}", "--variant=minbase", "--quiet", "--architectures=amd64"),
+        f"--include={','.join(packages)}",
+        '--aptopt=APT::Install-Recommends "false"',
+        # Nobody asks for the root after a power failure; syncing every file takes most of the time.
+        *("--dpkgopt=force-unsafe-io", *(f"--dpkgopt=path-exclude=/usr/share/{path}" for path in _LEFT_OUT)),
+        *(f"--aptopt={line}" for line in mirror.options),
+        *(f"--{hook.when}-hook={hook.do}" for hook in hooks),
+        *(("--format=null", suite, "-") if tar is None else ("--format=tar", suite, str(tar))),
+        *(mirror.line(name) for name in (suite, *more_suites)),
+    ]
+    # Its mounts are in a namespace of their own: they end with it, however it ends.
+    alone = ("unshare", "--mount", "--propagation", "private", "--") if rights.root else ()
+    # A kernel that comes with its headers makes no initramfs: nobody starts it.
+    settings = (f"TMPDIR={rights.scratch}", *ALWAYS_THE_SAME, "DEBIAN_FRONTEND=noninteractive", "INITRD=No")
+    command = (*alone, "env", *settings, "mmdebstrap", *argv)
+    try:
+        site.host.run(Command(command, timeout_s=_TIMEOUT_S))
+    finally:
+        clear(rights, site.host)

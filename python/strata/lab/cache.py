@@ -1,0 +1,96 @@
+"""The folder that keeps labs between runs.
+
+labs/HASH/           a whole lab
+labs/building-KEY/   one that is being built, or was and was cut short; never used
+apt/SUITE/           what the mirror has
+zfs/.../             modules that took minutes to build
+lock                 held by the one process that builds or removes
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from strata.errors import Refused
+from strata.units import human_size
+
+_BUILDING = "building-"
+
+
+def default() -> Path:
+    """Where this user's labs are."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "strata" / "lab"
+
+
+def labs(cache: Path) -> list[Path]:
+    """Folders of labs that were built to the end."""
+    return [path for path in _folders(cache) if not path.name.startswith(_BUILDING)]
+
+
+def half_built(cache: Path) -> list[Path]:
+    return [path for path in _folders(cache) if path.name.startswith(_BUILDING)]
+
+
+def building(cache: Path, key: str) -> Path:
+    return cache / "labs" / f"{_BUILDING}{key}"
+
+
+def apt(cache: Path, suite: str) -> Path:
+    return cache / "apt" / suite
+
+
+def zfs(cache: Path) -> Path:
+    return cache / "zfs"
+
+
+def check_room(directory: Path, wanted_bytes: int, named_by: str) -> None:
+    """Raises Refused. `directory` exists; the environment's `named_by` can name another."""
+    free = shutil.disk_usage(directory).free
+    if free < wanted_bytes:
+        raise Refused(
+            f"building this lab takes {human_size(wanted_bytes)} for a while and {directory} has {human_size(free)} "
+            f"free; make room there (`strata lab status` shows the labs), or name another place with {named_by}."
+        )
+
+
+@contextmanager
+def locked(cache: Path) -> Iterator[None]:
+    """Makes the folder if need be. Raises Refused when another process builds or removes."""
+    try:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = (cache / "lock").open("a")
+    except OSError as error:
+        raise Refused(
+            f"cannot keep a lab in {cache}: {error.strerror}; name another place with XDG_CACHE_HOME."
+        ) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused(f"another strata builds or removes a lab in {cache} now; wait for it.") from None
+        yield
+
+
+def held(cache: Path) -> bool:
+    """Whether a process builds or removes now. Changes nothing."""
+    try:
+        with (cache / "lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _folders(cache: Path) -> list[Path]:
+    try:
+        return sorted(path for path in (cache / "labs").iterdir() if path.is_dir())
+    except FileNotFoundError:
+        return []

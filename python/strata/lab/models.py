@@ -1,0 +1,251 @@
+"""Models of disks: what they are like, where the numbers come from, and what makes a lab behave like them. Pure.
+
+By the virtual clock a disk lies in the memory of the machine. `strata-engine disk` computes when each request
+completes; it needs some 20 us of the machine's processor for each, so it may serve only what takes ten times that. The
+kernel's null_blk, which costs nothing of the kind, serves models of fixed times, and stands for flash: as many reads at
+a time, each as long, but no flush cost, no faster write and no garbage collection. By the real clock a model is its
+limits, kept by QEMU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from strata.campaign.source import did_you_mean, listed
+from strata.errors import BadInput, Problem
+from strata.lab import model_file
+from strata.model import Command, Disk, WriteCache
+from strata.units import human_size
+
+DEFAULT = "plain"
+"""The model of a disk of the virtual clock of which nothing was said."""
+
+COST_FILE = "/run/strata-disk-cost-ns"
+"""In the machine: what serving a modelled disk costs, in nanoseconds."""
+
+# What a machine by the virtual clock needs beside its disks: kernel, programs, page cache, the queues of the stacks.
+_BASE_BYTES = 1 << 30
+
+_MIB = 1 << 20
+
+# What serving a request costs `strata-engine disk`, by a processor of 1000 million instructions a second, at most
+# (measured: 18 us), and how many times that the shortest request must take.
+_SERVING_US = 20.0
+_TIMES = 10
+# The request by which a disk of flash is known.
+_KNOWN_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a disk may do at most by the real clock, whatever the size and the order of its requests."""
+
+    read_iops: float
+    write_iops: float
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DiskModel:
+    name: str
+    about: str
+    write_cache: WriteCache
+    kind: str | None  # fixed, hdd or ssd; None: nothing is said for the virtual clock
+    service: Mapping[str, Any]  # the parameters of that kind, as crates/disks/src/parameters.rs names them
+    device: Mapping[str, Any]  # queue depth, block sizes
+    faults: Mapping[str, Any]
+    limits: Limits | None  # None: nothing is said for the real clock
+    sources: tuple[str, ...]
+    assumed: Mapping[str, str]  # parameter that was not measured -> the class whose value it has
+
+    @property
+    def rotational(self) -> bool:
+        """Whether the kernel is told that it turns. A model of limits alone is told as it would be by its speed."""
+        if self.kind is not None:
+            return self.kind == "hdd" or bool(self.service.get("rotational", False))
+        return self.limits is not None and self.limits.read_iops < 1000
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """For `strata-engine disk`, as JSON."""
+        return {
+            "name": self.name,
+            **self.device,
+            "write_cache": self.write_cache,
+            "service": {self.kind: self.service},
+            "faults": self.faults,
+        }
+
+
+# ---------------------------------------------------------------- finding one
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The models that come with Strata."""
+    files = (resources.files("strata.lab") / "disks").iterdir()
+    return tuple(sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml")))
+
+
+def find(name: str, text: str | None = None) -> DiskModel:
+    """A model that comes with Strata, or, with `text`, the one that a file called `name` holds.
+
+    Raises BadInput naming each key and its line, or the known models.
+    """
+    if text is None:
+        if name not in names():
+            hint = did_you_mean(name, names())
+            known = f"the models are {listed(names())}, or give a file that ends in .yaml"
+            raise BadInput([Problem(f"there is no disk model '{name}'{hint}; {known}")])
+        text = (resources.files("strata.lab") / "disks" / f"{name}.yaml").read_text(encoding="utf-8")
+    said = model_file.load(text, name)
+    kind, service = said.service or (None, {})
+    return DiskModel(
+        name=said.name,
+        about=said.about,
+        write_cache=said.write_cache,
+        kind=kind,
+        service=service,
+        device=said.device,
+        faults=said.faults,
+        limits=Limits(**said.limits) if said.limits is not None else None,
+        sources=said.sources,
+        assumed=said.assumed,
+    )
+
+
+# ---------------------------------------------------------------- by the virtual clock
+
+
+def memory_bytes(disks: Sequence[Disk]) -> int:
+    """What a machine must have in which these disks lie, should all be written full."""
+    return _BASE_BYTES + sum(disk.size_bytes for disk in disks)
+
+
+def reasons_against(disks: Sequence[Disk], memory: int) -> list[str]:
+    """Why a machine by the virtual clock with so much memory cannot hold these disks."""
+    wanted = memory_bytes(disks)
+    if wanted <= memory:
+        return []
+    total, needed, given = human_size(wanted - _BASE_BYTES), human_size(wanted), human_size(memory)
+    reason = f"the disks of the virtual clock lie in the memory of the lab machine: {total} of disks need {needed}"
+    return [f"{reason}, and it has {given}; make the disks smaller or give it more memory."]
+
+
+def reasons_against_clock(model: DiskModel, virtual: bool) -> list[str]:
+    """Why a model says nothing that a lab by this clock could go by."""
+    if virtual and model.kind is None:
+        return [f"the disk model {model.name} has no `service`, which the virtual clock goes by; add it to its file."]
+    if not virtual and model.limits is None:
+        reason = f"the disk model {model.name} has no `limits`, which the real clock goes by"
+        return [f"{reason}; add them to its file, or run it with --clock virtual."]
+    return []
+
+
+def in_guest(
+    name: str, size_bytes: int, model: DiskModel, write_cache: WriteCache, seed: int
+) -> tuple[str, tuple[Command, ...]]:
+    """A modelled disk: its device in the machine, and the commands that make it there.
+
+    `name` is at most 20 bytes and unique in the machine; what is random in the model is drawn from it and `seed`.
+    Raises BadInput when the model has no `service`.
+    """
+    reasons = reasons_against_clock(model, virtual=True)
+    if reasons:
+        raise BadInput([Problem(reason) for reason in reasons])
+    model = replace(model, write_cache=write_cache)
+    device = f"disk-{name}"
+    path = f"/dev/{device}"
+    fixed = as_fixed(model)
+    if fixed is not None:
+        words = (f"{knob}={value}" for knob, value in null_blk(model, fixed, size_bytes).items())
+        return path, (_sh(_NULL_BLK, device, str(int(model.rotational)), *words),)
+    own_seed = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:8])
+    options = (f"--size={size_bytes}", f"--seed={own_seed}", f"--name={name}", f"--link={path}")
+    return path, (_sh(_SERVED, *options, stdin=json.dumps(model.document)),)
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """So many requests at a time, each so long: all that null_blk knows."""
+
+    servers: int
+    time_us: float
+
+
+def as_fixed(model: DiskModel) -> Fixed | None:
+    """What null_blk is to be like where it serves a model; None where `strata-engine disk` does."""
+    service, depth = model.service, int(model.device["queue_depth"])
+    if model.faults:
+        return None
+    if model.kind == "fixed":
+        simple = service["read_us"] == service["write_us"] and service.get("bytes_per_s") is None
+        if not simple or service["servers"] > depth or (model.write_cache == "volatile" and service.get("flush_us")):
+            return None
+        return Fixed(int(service["servers"]), float(service["read_us"]))
+    if model.kind == "ssd":
+        # An acknowledged write is the shortest request of flash.
+        if service["command_us"] + service["write_latency_us"] >= _TIMES * _SERVING_US:
+            return None
+        # One read after the other, and how many a second it does at most: the one through the other is how many it
+        # works on at a time.
+        on_the_way = _KNOWN_BYTES / service["channel_bytes_per_s"] + _KNOWN_BYTES / service["interface_bytes_per_s"]
+        read_us = service["command_us"] + service["read_us"] + on_the_way * 1e6 + service["read_latency_us"]
+        dies = service["channels"] * service["dies_per_channel"]
+        at_a_time = min(dies, depth, round(read_us / max(service["command_us"], read_us / depth)))
+        return Fixed(max(at_a_time, 1), round(read_us, 1))
+    return None
+
+
+def served_by(model: DiskModel) -> str:
+    """For people: what carries a model by the virtual clock."""
+    fixed = as_fixed(model)
+    if fixed is None:
+        return f"{model.name}, every request computed by strata-engine disk"
+    return f"{model.name}, by null_blk: {fixed.servers} requests at a time, {fixed.time_us:g} us each"
+
+
+def null_blk(model: DiskModel, fixed: Fixed, size_bytes: int) -> dict[str, int]:
+    """The knobs of null_blk, in the order in which they are set.
+
+    Linux: Documentation/block/null_blk.rst. Every request has a timer of its own, so a depth of N is N servers. It
+    counts whole MiB. What was written is kept in memory in any case: nobody cuts the power.
+    """
+    return {
+        "memory_backed": 1,
+        "discard": 1,
+        "size": -(-size_bytes // _MIB),
+        "blocksize": int(model.device.get("logical_block_bytes", 512)),
+        "submit_queues": 1,
+        "hw_queue_depth": fixed.servers,
+        "irqmode": 2,
+        "completion_nsec": round(fixed.time_us * 1000),
+    }
+
+
+# $1 name, $2 whether it turns, the rest: KNOB=VALUE, in this order.
+_NULL_BLK = """\
+name=$1; turns=$2; shift 2
+dir=/sys/kernel/config/nullb/$name
+mkdir "$dir" || exit 1
+for knob; do echo "${knob#*=}" > "$dir/${knob%%=*}" || exit 1; done
+echo 1 > "$dir/power" || exit 1
+echo "$turns" > "/sys/block/$name/queue/rotational"
+udevadm settle"""
+
+
+# /lab-init measured what serving costs, before the machine was saved.
+_SERVED = f"""\
+strata-engine disk serve --model=- --cost-ns="$(cat {COST_FILE})" "$@" >/dev/null || exit 1
+udevadm settle"""
+
+
+def _sh(script: str, *words: str, stdin: str | None = None) -> Command:
+    return Command(("sh", "-c", script, "sh", *words), timeout_s=60.0, stdin=stdin)

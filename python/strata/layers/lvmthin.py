@@ -1,0 +1,241 @@
+"""A thin LVM volume in a pool of its own: room is given out when it is first written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from strata.layers._lvm import (
+    EXTENT_BYTES,
+    TOOLS,
+    VOLUME,
+    Found,
+    Group,
+    ask,
+    field_differences,
+    fraction,
+    group_on,
+    in_bytes,
+    lvm_reasons,
+    make_group,
+    make_volume,
+    numbers_after,
+    read,
+    remove_volume,
+    room_bytes,
+    rounded,
+    whole,
+)
+from strata.layers._steps import output, run
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Metric,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
+from strata.units import format_size
+
+POOL = "pool"
+TPOOL = "pool-tpool"
+"""The pool itself, as device mapper knows it."""
+
+CHUNK_UNIT_BYTES = 64 << 10
+SECTOR_BYTES = 512
+
+INFO = LayerInfo(
+    name="lvmthin",
+    about="A thin LVM volume in a pool over one device or several.",
+    params=(
+        Param("zero", ParamType.FLAG, "fill a chunk with zeros before its first use, as LVM does", default=True),
+        Param(
+            "chunk",
+            ParamType.SIZE,
+            "the unit in which the pool gives out room; LVM chooses 64K or what keeps the metadata small",
+            minimum=CHUNK_UNIT_BYTES,
+            maximum=1 << 30,
+        ),
+        Param("metadata", ParamType.SIZE, "room for the pool's metadata", minimum=2 << 20, maximum=16 << 30),
+        Param(
+            "discards",
+            ParamType.CHOICE,
+            "what becomes of discards: handed to the disk too, kept in the pool, or ignored",
+            default="passdown",
+            choices=("passdown", "nopassdown", "ignore"),
+        ),
+        Param(
+            "size",
+            ParamType.SIZE,
+            "how large the volume seems; without it, as large as the pool",
+            minimum=EXTENT_BYTES,
+        ),
+    ),
+    accepts=frozenset({Kind.BLOCK}),
+    provides=Kind.BLOCK,
+    many=True,
+    tools={**TOOLS, "lvchange": "lvm2", "thin_check": "thin-provisioning-tools"},
+    metrics=(
+        Metric("lvmthin.logical_bytes", "bytes", "neither", "what the volume holds, in whole chunks"),
+        Metric(
+            "lvmthin.physical_bytes", "bytes", "lower", "what the pool has given out, to the volume and its snapshots"
+        ),
+        Metric("lvmthin.metadata_pct", "%", "lower", "how much of the room for metadata is used"),
+    ),
+    offers=frozenset({"snapshot"}),
+)
+
+# $1 group, $2 pool, $3 volume, the rest: settings and devices. How large the pool came out is known now.
+_MAKE_AS_LARGE = """\
+group=$1 pool=$2 volume=$3; shift 3
+size=$(lvs --noheadings --nosuffix --units b --options lv_size "$@" "$group/$pool") || exit 1
+lvcreate -qq --yes "$@" --type thin --virtualsize "$((size))b" --thinpool "$pool" --name "$volume" "$group\""""
+
+
+class LvmThinDriver:
+    info = INFO
+
+    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
+        return []
+
+    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
+        reasons = lvm_reasons("lvmthin", facts, self.info.tools, ["dm_thin_pool"])
+        if spec["chunk"] is not None and int(spec["chunk"]) % CHUNK_UNIT_BYTES:
+            reasons.append(f"lvmthin(chunk={format_size(int(spec['chunk']))}) is not a multiple of 64K; round it.")
+        return reasons
+
+    def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
+        group = group_on(below, place)
+        size = room_bytes(below) if spec["size"] is None else rounded(int(spec["size"]))
+        return Provides(
+            Kind.BLOCK,
+            group.path(VOLUME),
+            size,
+            ours=all(each.ours for each in below),
+            name=group.full(VOLUME),
+            can={"snapshot": lambda count: _snapshot(group, count)},
+        )
+
+    def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
+        group = group_on(below, place)
+        how = ["--type", "thin-pool", "--extents", "100%FREE", "--zero", "y" if spec["zero"] else "n"]
+        if spec["chunk"] is not None:
+            how += ["--chunksize", in_bytes(spec["chunk"])]
+        if spec["metadata"] is not None:
+            how += ["--poolmetadatasize", in_bytes(spec["metadata"])]
+        pool = make_volume(group, POOL, "make the thin pool", *how, "--discards", str(spec["discards"]),
+                           "--name", POOL, group.name)  # fmt: skip
+        # Not an argument of lvcreate: it refuses --errorwhenfull while the kernel has not loaded dm_thin_pool yet.
+        # Undone with the pool.
+        full = Step(
+            group.command("lvchange", "-qq", "--yes", "--errorwhenfull", "y", group.full(POOL)),
+            None,
+            "make writes fail at once when the pool is full",
+        )
+        return [*make_group(group), pool, full, _make(spec, group)]
+
+    def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        return ask(group_on(below, place), "chunk_size,zero,discards,lv_when_full,lv_metadata_size", TPOOL, VOLUME)
+
+    def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
+        group = group_on(below, place)
+        found, wrong = read("lvmthin", group, seen, TPOOL, VOLUME)
+        metadata = None if spec["metadata"] is None else str(rounded(int(spec["metadata"])))
+        wrong += field_differences(
+            "lvmthin",
+            group,
+            found,
+            POOL,
+            {
+                "segtype": ("the type", "thin-pool"),
+                "zero": ("zeroing", "zero" if spec["zero"] else ""),
+                "chunk_size": ("the chunk size", None if spec["chunk"] is None else str(spec["chunk"])),
+                "discards": ("the way of discards", str(spec["discards"])),
+                "lv_when_full": ("what happens when it is full", "error"),
+                "lv_metadata_size": ("the room for metadata", metadata),
+            },
+        )
+        wrong += field_differences("lvmthin", group, found, VOLUME, {"segtype": ("the type", "thin")})
+        size = found.size_bytes(VOLUME)
+        if spec["size"] is not None and size is not None and size != rounded(int(spec["size"])):
+            wrong.append(f"lvmthin: {group.full(VOLUME)} on {found.where} has {size} bytes instead of {spec['size']}.")
+        return wrong + _pool_differences(group, found)
+
+    def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        group = group_on(below, place)
+        return [
+            run("dmsetup", "table", group.mapped(TPOOL)),
+            run("dmsetup", "status", group.mapped(TPOOL)),
+            run("dmsetup", "status", group.mapped(VOLUME)),
+        ]
+
+    def figures(
+        self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
+    ) -> dict[str, float]:
+        table, state, volume = (answer.stdout if (answer := output(seen, index)) else "" for index in range(3))
+        found = {}
+        pool, mapped = _usage(state), numbers_after(volume, "thin")
+        chunk = numbers_after(table, "thin-pool")[2:3]
+        sectors = whole(mapped[0]) if mapped else None
+        if sectors is not None:
+            found["lvmthin.logical_bytes"] = float(sectors * SECTOR_BYTES)
+        if "data" in pool and chunk and (chunk_sectors := whole(chunk[0])) is not None:
+            found["lvmthin.physical_bytes"] = float(pool["data"][0] * chunk_sectors * SECTOR_BYTES)
+        if "metadata" in pool and pool["metadata"][1]:
+            used, total = pool["metadata"]
+            found["lvmthin.metadata_pct"] = 100.0 * used / total
+        return found
+
+
+def _make(spec: Call, group: Group) -> Step:
+    if spec["size"] is None:
+        make = group.script(_MAKE_AS_LARGE, group.name, POOL, VOLUME)
+        return Step(make, remove_volume(group, VOLUME), "make the thin volume")
+    return make_volume(group, VOLUME, "make the thin volume", "--type", "thin", "--virtualsize",
+                       in_bytes(spec["size"]), "--thinpool", POOL, "--name", VOLUME, group.name)  # fmt: skip
+
+
+def _snapshot(group: Group, count: int) -> list[Step]:
+    """Thin snapshots. They stay inactive, as LVM leaves them: their blocks are shared all the same, and nothing finds
+    a second file system with the same UUID."""
+    steps = []
+    for number in range(1, count + 1):
+        name = f"held-{count}-{number}"
+        how = ("--snapshot", "--name", name, group.full(VOLUME))
+        steps.append(make_volume(group, name, f"take snapshot {number} of {count}", *how))
+    return steps
+
+
+def _usage(state: str) -> Mapping[str, tuple[int, int]]:
+    """Blocks used and there, of metadata and of data. Source: Linux Documentation, thin-provisioning.rst."""
+    words = numbers_after(state, "thin-pool")
+    read_out = {name: fraction(word) for name, word in zip(("metadata", "data"), words[1:3], strict=False)}
+    return {name: pair for name, pair in read_out.items() if pair is not None}
+
+
+def _pool_differences(group: Group, found: Found) -> list[str]:
+    state, on = found.states[TPOOL], f"the pool {group.full(POOL)} on {found.where}"
+    words, usage = numbers_after(state, "thin-pool"), _usage(state)
+    if not state:
+        return []  # said already
+    if "Fail" in words:
+        return [f"lvmthin: {on} has failed; look at the kernel's log for the reason."]
+    if len(usage) < 2:
+        return [f"lvmthin: {on} does not say how much of it is used: {state}."]
+    wrong = []
+    for name, advice in (("data", "size= smaller than the disk"), ("metadata", "more with metadata=")):
+        used, total = usage[name]
+        if used >= total:
+            room = "is full" if name == "data" else "has no room left for metadata"
+            wrong.append(f"lvmthin: {on} {room}: {used} of {total} blocks are used; give it {advice}.")
+    if not wrong and ("ro" in words or "needs_check" in words or "out_of_data_space" in words):
+        wrong.append(f"lvmthin: {on} does not take writes any more: {state}.")
+    return wrong
+
+
+DRIVER = LvmThinDriver()

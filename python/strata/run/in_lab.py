@@ -1,0 +1,204 @@
+"""Visits in the lab: every one in a machine of its own, resumed from one saved state and thrown away afterwards."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from strata.campaign import Campaign
+from strata.errors import HostLost, Refused
+from strata.hosts.base import Host, Interruption
+from strata.hosts.local import LocalHost, engine_path
+from strata.hosts.served import ServedHost
+from strata.lab import cache as caches
+from strata.lab import emulator, image, machine, models
+from strata.lab.machine import Machine, SavedState
+from strata.lab.models import DiskModel
+from strata.lab.qemu import MachineSpec
+from strata.lab.spec import LabSpec
+from strata.model import Command, Disk, Facts, Stack, Testbed
+from strata.run.clean import Cleaned
+from strata.run.progress import Listener, Noted
+from strata.run.sites import Site
+from strata.store.writer import Store
+
+# In a fresh machine nothing stands yet, and by the virtual clock even the length of a name would change the figures:
+# so every visit has the same names.
+_UUID = "5f8e1c3a7b0d4e629a1f6c2d8b4e7a90"
+_ATTEMPT = 1
+_WORK = "/run/strata-work"
+
+# The layers by which a stack says what carries it.
+_FACTORS = ("kernel", "debian")
+# The parts of a lab beyond its base that a layer needs.
+_FEATURES = {"zfs": "zfs", "zvol": "zfs"}
+
+EMULATED = (
+    "Measured in an emulated machine (QEMU without KVM): what works and what fails is so, and the figures are "
+    "functional, not performance."
+)
+EXACT = (
+    "Measured in virtual time on modelled disks: exact for this model (lab, processor speed, disks, seed), and not a "
+    "measurement of any real machine."
+)
+
+
+@dataclass(slots=True)
+class LabSites:
+    """`work`: a directory on this machine that is ours, for disk files and sockets. `uuid`: of the run."""
+
+    testbed: Testbed
+    features: frozenset[str]
+    models: Mapping[str, DiskModel]  # by role
+    work: Path
+    uuid: str
+    interruption: Interruption | None
+    progress: Callable[[str], None]
+    disposable: bool = True
+    _saved: dict[str, SavedState] = field(default_factory=dict)  # by variant
+
+    def variant(self, stack: Stack) -> str:
+        """ "13" or "13/6.12": the release and the kernel, of which a stack may name its own."""
+        said = {node.call.name: str(node.call["version"]) for node in stack.top.walk() if node.call.name in _FACTORS}
+        debian = said.get("debian", str(self.testbed.debian))
+        kernel = said.get("kernel", self.testbed.kernel)
+        return f"{debian}/{kernel}" if kernel else debian
+
+    @contextmanager
+    def look(self, variant: str) -> Iterator[Host]:
+        with TemporaryDirectory(prefix="strata-lab-") as directory, self._machine(variant, Path(directory), 0) as both:
+            yield both[1]
+
+    def describe(self, facts: Facts) -> Facts:
+        state = next(iter(self._saved.values()))
+        if self.testbed.clock == "virtual":
+            return replace(facts, free_bytes=self.testbed.memory_bytes, caveats=(EXACT,))
+        held = next(path for path in (self.work, *self.work.parents) if path.exists())
+        emulated = (EMULATED,) if state.spec.accel == "tcg" else ()
+        return replace(facts, free_bytes=shutil.disk_usage(held).free, caveats=emulated)
+
+    def versions(self) -> Mapping[str, str]:
+        """Equal machines give equal figures by the virtual clock: their keys say which machines these were."""
+        found: dict[str, str] = {}
+        for variant, state in sorted(self._saved.items()):
+            found |= {
+                f"lab {variant}": state.spec.image.hash,
+                f"lab {variant} machine": state.key,
+                "qemu": state.qemu.partition("\n")[0],
+            }
+        return found
+
+    @contextmanager
+    def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
+        taken = _taken(stack, disks)
+        if self.testbed.clock == "virtual" and (reasons := models.reasons_against(taken, self.testbed.memory_bytes)):
+            raise Refused(reasons)
+        directory = self.work / str(attempt)
+        directory.mkdir(parents=True)
+        try:
+            with self._machine(self.variant(stack), directory, seed) as (running, host):
+                usable = []
+                for number, disk in enumerate(taken):
+                    added = running.add_disk(disk, f"{disk.role}{number}", self.models.get(disk.role))
+                    for command in added.prepare:
+                        host.run(command)
+                    usable.append(replace(disk, device=added.path))
+                host.run(Command(("mkdir", "--parents", "--", _WORK)))
+                yield Site(host, tuple(usable), _WORK, _UUID, _ATTEMPT)
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def now(self) -> float:
+        return time.time()
+
+    @contextmanager
+    def _machine(self, variant: str, directory: Path, seed: int) -> Iterator[tuple[Machine, Host]]:
+        running = machine.resume(self._state(variant), self.uuid, directory, seed)
+        try:
+            yield running, ServedHost(running.channel, _UUID, running.engine, self.interruption)
+        except HostLost as error:
+            raise HostLost(running.lost() or str(error), running.console()) from error
+        finally:
+            running.close()
+
+    def _state(self, variant: str) -> SavedState:
+        if variant not in self._saved:
+            debian, _, kernel = variant.partition("/")
+            found = image.find(LabSpec(int(debian), kernel or None, self.features), caches.default())
+            clock = self.testbed.clock
+            self._saved[variant] = machine.saved(
+                MachineSpec(
+                    found,
+                    Path(engine_path()),
+                    clock=clock,
+                    cpus=self.testbed.cpus,
+                    memory_bytes=self.testbed.memory_bytes,
+                    accel=emulator.accelerator(clock, found, self.uuid),
+                ),
+                self.uuid,
+                self.progress,
+            )
+        return self._saved[variant]
+
+
+def opened(
+    campaign: Campaign, work: Path, uuid: str, interruption: Interruption | None, progress: Callable[[str], None]
+) -> LabSites:
+    """Raises BadInput for a disk model that is none, Refused for disks that this lab cannot have."""
+    virtual = campaign.testbed.clock == "virtual"
+    chosen = {
+        role: models.find(spec.model, spec.model_text) for role, spec in campaign.disks.items() if spec.model is not None
+    }
+    reasons = [reason for model in chosen.values() for reason in models.reasons_against_clock(model, virtual)]
+    if virtual:
+        hungriest = max((_disks(campaign, stack) for stack in campaign.stacks), key=models.memory_bytes)
+        reasons += models.reasons_against(hungriest, campaign.testbed.memory_bytes)
+    if reasons:
+        raise Refused(reasons)
+    return LabSites(
+        testbed=campaign.testbed,
+        features=campaign.testbed.features | {_FEATURES[name] for name in _layers(campaign) if name in _FEATURES},
+        models=chosen,
+        work=work,
+        uuid=uuid,
+        interruption=interruption,
+        progress=progress,
+    )
+
+
+def throw_away(store: Store, work: Path, uuid: str, listener: Listener) -> Cleaned:
+    """End the machines that a killed run left, remove their files, and strike out what was built in them."""
+    processes = tuple(LocalHost(uuid).end_strays(uuid))
+    for process in processes:
+        listener(Noted(f"ended {process}, left behind by a run that was killed"))
+    shutil.rmtree(work, ignore_errors=True)
+    attempts = {entry.attempt for entry in store.to_undo() if entry.attempt is not None}
+    for attempt in attempts:
+        store.discard(attempt, time.time())
+    if processes or attempts:
+        store.add_event("cleaned", f"threw {len(attempts)} lab machines away", time.time())
+    return Cleaned(processes, len(attempts))
+
+
+def _layers(campaign: Campaign) -> set[str]:
+    return {node.call.name for stack in campaign.stacks for node in stack.top.walk()}
+
+
+def _disks(campaign: Campaign, stack: Stack) -> list[Disk]:
+    return [Disk(role, campaign.disks[role].size_bytes) for role, count in stack.disks().items() for _ in range(count)]
+
+
+def _taken(stack: Stack, disks: Sequence[Disk]) -> list[Disk]:
+    """Of the disks of a campaign those that this stack takes."""
+    left = stack.disks()
+    taken = []
+    for disk in disks:
+        if left.get(disk.role, 0) > 0:
+            left[disk.role] -= 1
+            taken.append(disk)
+    return taken

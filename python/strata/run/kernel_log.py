@@ -1,0 +1,58 @@
+"""Which layer's device failed, by the kernel's own log: what a workload says of an I/O error names only a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from strata.errors import VisitFailed
+from strata.hosts.base import Host
+from strata.model import Command
+
+_LINE = re.compile(r"^\[\s*(\d+\.\d+)\]\s*(.*)$")
+_DEVICE = re.compile(
+    r"(?:I/O error[^,]*, dev |I/O error on dev(?:ice)? |\(device |error on device |[Dd]isk failure on )"
+    r"([A-Za-z0-9_!-]+)"
+)
+
+
+def uptime_s(host: Host) -> float | None:
+    """What the kernel's log counts from; None where it cannot be read."""
+    said = host.read("/proc/uptime")
+    try:
+        return float((said or "").split()[0])
+    except (IndexError, ValueError):
+        return None
+
+
+def io_errors(host: Host, since_s: float | None, layers: Sequence[tuple[str, str]]) -> list[str]:
+    """A sentence for each device that failed after `since_s`. `layers`: (text, path of its device), bottom to top."""
+    if since_s is None:
+        return []
+    try:
+        log = host.run(Command(("dmesg",), timeout_s=30.0), check=False).stdout
+        links = [
+            host.run(Command(("readlink", "-f", "--", path), timeout_s=30.0), check=False).stdout.strip()
+            for _, path in layers
+        ]
+    except VisitFailed:
+        return []
+    names = {link.rsplit("/", 1)[-1]: text for link, (text, _) in zip(links, layers, strict=True) if link}
+    return sentences(log, since_s, names)
+
+
+def sentences(log: str, since_s: float, layers: dict[str, str]) -> list[str]:
+    """Pure. `layers`: the kernel's name of a device -> the layer that it belongs to."""
+    found: dict[str, list[str]] = {}
+    for line in log.splitlines():
+        stamped = _LINE.match(line)
+        if not stamped or float(stamped[1]) < since_s:
+            continue
+        device = _DEVICE.search(stamped[2])
+        if device and device[1] in layers:
+            found.setdefault(device[1], []).append(stamped[2].strip())
+    return [
+        f"the device {device} of the layer {layers[device]} failed ({len(lines)} lines in the kernel's log, "
+        f"the first: {lines[0]})"
+        for device, lines in found.items()
+    ]

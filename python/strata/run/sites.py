@@ -1,0 +1,86 @@
+"""Where visits are carried out: a machine with its disks, for one visit at a time.
+
+`run` knows nothing else of a testbed. This machine and one reached by ssh stay as they are from visit to visit, so all
+that a visit built there must be undone; a lab machine is thrown away.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from strata.hosts.base import Host
+from strata.model import Command, Disk, Facts, Stack
+from strata.run import claims
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A machine that is ready for one visit."""
+
+    host: Host
+    disks: tuple[Disk, ...]  # as many of each role as were asked for; a device by its node
+    work_dir: str  # absolute, on that machine
+    uuid: str  # the names and UUIDs of what is built come from this
+    attempt: int  # and from this
+
+
+class Sites(Protocol):
+    @property
+    def disposable(self) -> bool:
+        """Whether the machine goes with the visit: what was not undone is not there any more."""
+
+    def variant(self, stack: Stack) -> str:
+        """Stacks of the same variant are carried by machines that are alike (one kernel, one Debian)."""
+
+    def look(self, variant: str) -> AbstractContextManager[Host]:
+        """A machine of that variant to be looked at, and nothing else. Raises Refused, BadInput, HostLost."""
+
+    def describe(self, facts: Facts) -> Facts:
+        """What such a machine says of itself, with what only we know: room for disk files, caveats."""
+
+    def versions(self) -> Mapping[str, str]:
+        """What the testbed itself is made of, beyond what its machines say; known once one was looked at."""
+
+    def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> AbstractContextManager[Site]:
+        """Raises Refused (a device in use), HostLost."""
+
+    def now(self) -> float:
+        """Unix time, seconds: when things happened, for the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastingSites:
+    """A machine that stays: this one, or one reached by ssh."""
+
+    host: Host
+    uuid: str  # of the run
+    work_dir: str
+    clock: Callable[[], float] = time.time
+    disposable: bool = False
+
+    def variant(self, stack: Stack) -> str:
+        return ""
+
+    @contextmanager
+    def look(self, variant: str) -> Iterator[Host]:
+        yield self.host
+
+    def describe(self, facts: Facts) -> Facts:
+        return facts
+
+    def versions(self) -> Mapping[str, str]:
+        return {}
+
+    @contextmanager
+    def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
+        # Somebody may have taken a device since the last visit.
+        usable = claims.claim(self.host, disks, wipe=())
+        self.host.run(Command(("mkdir", "--parents", "--", self.work_dir)))
+        yield Site(self.host, tuple(usable), self.work_dir, self.uuid, attempt)
+
+    def now(self) -> float:
+        return self.clock()

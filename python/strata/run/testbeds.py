@@ -1,0 +1,75 @@
+"""The sites of a testbed: this machine, one reached by ssh, or the lab."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from strata.campaign import Campaign
+from strata.hosts import ssh
+from strata.hosts.base import Interruption
+from strata.hosts.local import LocalHost, engine_path
+from strata.hosts.served import ServedHost
+from strata.model import Testbed
+from strata.run import clean as cleaning
+from strata.run import in_lab
+from strata.run.clean import Cleaned
+from strata.run.progress import Listener
+from strata.run.sites import LastingSites, Sites
+from strata.store.writer import Store
+
+# Of a run on another machine: its own directory there, named by the run.
+_REMOTE_WORK = "/var/tmp/strata-{}"
+_REMOTE_ENGINES = ".cache/strata"
+_ENGINE = "strata-engine"  # the runner there has its own folder in PATH
+
+
+@contextmanager
+def sites(
+    campaign: Campaign,
+    directory: Path,
+    uuid: str,
+    interruption: Interruption | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Iterator[Sites]:
+    """Where the visits of a run are carried out. `uuid`: of the run, or a word while one is only looked at.
+
+    Raises Refused (no lab, no such machine), HostLost.
+    """
+    testbed = campaign.testbed
+    if testbed.kind == "lab":
+        yield in_lab.opened(campaign, _work(directory), uuid, interruption, progress)
+        return
+    with _lasting(testbed, directory, uuid, interruption) as lasting:
+        yield lasting
+
+
+def clean(store: Store, listener: Listener) -> Cleaned:
+    """Remove whatever visits of the run left, on the testbed that its store names. Raises UndoFailed, HostLost."""
+    identity = store.identity()
+    testbed = str(identity.description.get("testbed", "local"))
+    if testbed.startswith("lab"):
+        return in_lab.throw_away(store, _work(store.directory), identity.uuid, listener)
+    named = re.fullmatch(r"ssh:(.+)", testbed)
+    where = Testbed("ssh", named[1]) if named else Testbed()
+    with _lasting(where, store.directory, identity.uuid, None) as lasting:
+        return cleaning.clean(store, lasting.host, identity.uuid, listener)
+
+
+def _work(directory: Path) -> Path:
+    return directory.absolute() / "work"
+
+
+@contextmanager
+def _lasting(testbed: Testbed, directory: Path, uuid: str, interruption: Interruption | None) -> Iterator[LastingSites]:
+    if testbed.kind == "ssh":
+        assert testbed.host is not None
+        # Another mark than that of the commands: HOST may be this very machine.
+        channel = ssh.connect(ssh.Server(testbed.host), Path(engine_path()), _REMOTE_ENGINES, f"{uuid}-ssh")
+        with closing(channel):
+            host = ServedHost(channel, uuid, _ENGINE, interruption)
+            yield LastingSites(host, uuid, _REMOTE_WORK.format(uuid[:8]))
+        return
+    yield LastingSites(LocalHost(uuid, interruption), uuid, str(_work(directory)))

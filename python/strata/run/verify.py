@@ -1,0 +1,76 @@
+"""An exact run once more, to see that it gives the same figures to the last digit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from strata import campaign as campaigns
+from strata import layers, workloads
+from strata.analysis.exactness import Compared, compare
+from strata.campaign import Campaign, differences
+from strata.errors import BadInput, Refused
+from strata.run import campaign as running
+from strata.run import session, testbeds
+from strata.run.progress import Listener
+from strata.run.signals import Interrupts
+from strata.store import reader
+
+
+def verify(
+    directory: Path,
+    again: Path,
+    interrupts: Interrupts,
+    listener: Listener,
+    progress: Callable[[str], None],
+) -> tuple[Compared, tuple[str, ...]]:
+    """The figures of the run in `directory` against those of the same visits carried out in `again`, a new directory;
+    and what was not the same about the machines.
+
+    Raises Refused for a run that is not exact, BadInput when a file that its campaign names is not as it was.
+    """
+    written = reader.source(directory)
+    campaign = _again(written, directory)
+    if campaign.testbed.clock != "virtual":
+        raise Refused(
+            f"{directory} was measured by the real clock, where no two runs are equal; "
+            "give a run of --on lab --clock virtual."
+        )
+    changed = differences(dict(written.description), campaign.describe())
+    if changed:
+        listing = "\n  ".join(changed)
+        raise BadInput(f"{directory} cannot be run again as it was; put back what its campaign names:\n  {listing}")
+    before = reader.view(directory, series=True)
+    done = {trial.round for trial in before.trials}
+    if not done:
+        raise Refused(f"{directory} holds no trial yet; finish the run with `strata run`, then verify it.")
+    campaign = replace(campaign, rule=replace(campaign.rule, rounds=max(done) + 1, budget_s=None))
+    with testbeds.sites(campaign, again, "look", interrupts, progress) as sites:
+        order = session.order(sites, campaign, session.Devices(), again)
+        store = running.create(again, order, sites.now())
+    try:
+        with testbeds.sites(campaign, again, store.identity().uuid, interrupts, progress) as sites:
+            running.execute(order, store, sites, layers.drivers(), interrupts, listener)
+    finally:
+        store.close()
+    after = reader.view(again, series=True)
+    return compare(before, after), _other(before.versions, after.versions)
+
+
+def _again(written: reader.Written, directory: Path) -> Campaign:
+    return campaigns.load(
+        written.source,
+        where=str(directory),
+        layers=layers.catalogue(),
+        workloads=workloads.catalogue(),
+        read_file=lambda name: Path(name).read_text(),
+    )
+
+
+def _other(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(
+        f"{name} was {before.get(name, 'missing')} and is {after.get(name, 'missing')}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    )

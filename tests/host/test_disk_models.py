@@ -1,0 +1,45 @@
+"""The models that come with Strata, as its Python and its engine have them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from strata.hosts.local import LocalHost
+from strata.lab import models
+from strata.model import Command
+
+pytestmark = pytest.mark.host
+
+
+@pytest.fixture(scope="module")
+def shown() -> list[dict[str, Any]]:
+    host = LocalHost("test-disk-models")
+    said: list[dict[str, Any]] = json.loads(
+        host.run(Command((host.engine, "disk", "models", "--json"), timeout_s=120.0)).stdout
+    )
+    return said
+
+
+def test_the_engine_has_the_same_models(shown: list[dict[str, Any]]) -> None:
+    assert {"hdd-7200", "ssd-sata", "nvme"} <= {entry["model"]["name"] for entry in shown}
+    for entry in shown:
+        theirs = entry["model"]
+        (kind,) = theirs["service"]
+        ours = json.loads(json.dumps(models.find(theirs["name"]).document))
+        assert ours["write_cache"] == theirs["write_cache"]
+        assert ours["queue_depth"] == theirs["queue_depth"]
+        said = {name: value for name, value in theirs["service"][kind].items() if value is not None}
+        assert {"flush_us": 0, **ours["service"][kind]} == {"flush_us": 0, **said}
+
+
+def test_what_a_model_claims_is_within_its_limits_by_the_real_clock(shown: list[dict[str, Any]]) -> None:
+    claims = {entry["model"]["name"]: entry["claims"] for entry in shown}
+    for name in ("hdd-7200", "ssd-sata", "nvme"):
+        limits = models.find(name).limits
+        assert limits is not None
+        assert limits.read_iops == pytest.approx(claims[name]["random_reads_deep_per_s"], rel=0.15)
+        assert limits.read_bytes_per_s == pytest.approx(claims[name]["sequential_read_bytes_per_s"], rel=0.05)
+        assert limits.write_bytes_per_s == pytest.approx(claims[name]["sequential_write_bytes_per_s"], rel=0.10)

@@ -1,0 +1,87 @@
+"""Machines and disks that break in the middle of a visit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from strata.model import Outcome
+from strata.store import reader
+
+from .lab_runs import lab_run, machines_of, start_lab_run
+
+pytestmark = [pytest.mark.lab, pytest.mark.fault, pytest.mark.timeout(900)]
+
+LOAD = "fio/randwrite-4k-qd32(iodepth=4, size=32M, runtime=20s)"
+
+
+def wait_until_it_measures(directory: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        try:
+            with sqlite3.connect(f"file:{directory / 'strata.db'}?mode=ro", uri=True) as sql:
+                if sql.execute("SELECT 1 FROM journal WHERE why LIKE 'mount%'").fetchone():
+                    time.sleep(5)
+                    return
+        except sqlite3.OperationalError:
+            pass
+        time.sleep(0.1)
+    raise AssertionError("the visit did not come to its measurement")
+
+
+@pytest.mark.parametrize(("number", "within_s"), [(signal.SIGKILL, 30), (signal.SIGSTOP, 60)], ids=["killed", "hung"])
+def test_a_machine_that_dies_in_a_visit_is_seen_recorded_and_tried_again(
+    tmp_path: Path, number: signal.Signals, within_s: float
+) -> None:
+    directory = tmp_path / "run"
+    running = start_lab_run(directory, "disk | ext4", LOAD)
+    wait_until_it_measures(directory)
+    (qemu,) = machines_of(directory)
+    os.kill(qemu, number)
+    broke = time.monotonic()
+    while not (losses := _lost(directory)):
+        assert time.monotonic() - broke < within_s, "nobody saw it"
+        time.sleep(0.2)
+    output, _ = running.communicate(timeout=300)
+    assert running.returncode == 0, output
+    assert len(losses) == 1
+    view = reader.view(directory)
+    (trial,) = view.trials
+    assert trial.outcome is Outcome.OK, trial.reason
+    assert machines_of(directory) == []
+    assert not (directory / "work").exists() or not list((directory / "work").iterdir())
+
+
+def _lost(directory: Path) -> list[tuple[str, str]]:
+    with sqlite3.connect(f"file:{directory / 'strata.db'}?mode=ro", uri=True) as sql:
+        return sql.execute("SELECT reason, console FROM lost").fetchall()
+
+
+def test_a_disk_that_starts_to_fail_fails_the_trial_with_its_layer_named(tmp_path: Path) -> None:
+    view = lab_run(
+        tmp_path / "run",
+        ["disk | dm(flakey, up=20s, down=600s) | ext4", "disk | ext4"],
+        "fio/randwrite-4k-qd32(iodepth=4, size=32M, runtime=30s)",
+    )
+    broken, sound = (next(t for t in view.trials if t.stack == stack) for stack in view.stacks)
+    assert broken.outcome is Outcome.FAILED
+    assert "dm(flakey" in (broken.reason or "") and "dm-" in (broken.reason or "")
+    assert sound.outcome is Outcome.OK, sound.reason  # the campaign went on
+
+
+@pytest.mark.parametrize("mirror", ["md(raid1) | ext4", "zfs(mirror=2)"])
+def test_a_mirror_survives_a_disk_that_fails_and_says_so(tmp_path: Path, mirror: str) -> None:
+    view = lab_run(
+        tmp_path / "run",
+        [f"disk + (disk | dm(flakey, up=20s, down=600s)) | {mirror}"],
+        "fio/randwrite-4k-qd32(iodepth=4, size=32M, runtime=30s)",
+    )
+    (trial,) = view.trials
+    assert trial.outcome is Outcome.INVALID, trial.reason  # it went on to its end, but on what was not asked for
+    assert mirror.partition("(")[0] in (trial.reason or "")
+    assert trial.metrics["iops"] > 0

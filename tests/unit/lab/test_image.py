@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+
+import pytest
+
+from strata.errors import Refused
+from strata.hosts.fake import FakeHost
+from strata.lab import bootstrap, image, root
+from strata.lab import cache as caches
+from strata.lab.spec import LabSpec
+from strata.model import Command, Completed
+
+SPEC = LabSpec(13, None, frozenset({"zfs"}))
+
+
+def lab(cache: Path, name: str, spec: LabSpec = SPEC, built: float = 1000.0) -> Path:
+    directory = cache / "labs" / name
+    (directory / "boot").mkdir(parents=True)
+    files = {"root.sqfs": "root", "modules.sqfs": "modules", "vmlinuz": "kernel", "boot/order": "", "key": "secret"}
+    files |= {"host_key.pub": "ssh-ed25519 AAAA strata-lab\n", "packages.json": '{"fio": "3.39-1"}'}
+    for file, content in files.items():
+        (directory / file).write_text(content)
+    manifest = {
+        "version": 1,
+        "key": spec.key,
+        "hash": name,
+        "debian": spec.debian,
+        "kernel": spec.kernel,
+        "features": sorted(spec.features),
+        "kernel_version": "6.12.107+deb13-amd64",
+        "built_unix_s": built,
+        "files": {file: len(content) for file, content in files.items()},
+    }
+    (directory / "lab.json").write_text(json.dumps(manifest))
+    return directory
+
+
+def test_a_lab_is_found_by_what_it_is_made_of(tmp_path: Path) -> None:
+    directory = lab(tmp_path, "aaaa")
+    found = image.find(SPEC, tmp_path)
+    assert found.spec == SPEC
+    assert found.root == directory / "root.sqfs"
+    assert found.host_key == "ssh-ed25519 AAAA"
+    assert found.packages == {"fio": "3.39-1"}
+    assert found.hash == "aaaa"
+
+
+def test_without_a_lab_the_command_to_type_is_said(tmp_path: Path) -> None:
+    lab(tmp_path, "aaaa", LabSpec(12))
+    with pytest.raises(Refused, match=r"is not built; type `strata lab build --debian 13 --with zfs`"):
+        image.find(SPEC, tmp_path)
+    with pytest.raises(Refused, match="is not built"):
+        image.find(SPEC, tmp_path / "none")
+
+
+def test_the_newest_of_the_same_kind_is_taken(tmp_path: Path) -> None:
+    lab(tmp_path, "aaaa", built=3000.0)
+    lab(tmp_path, "bbbb", built=4000.0)
+    lab(tmp_path, "cccc", built=2000.0)
+    assert image.find(SPEC, tmp_path).hash == "bbbb"
+    assert [(listed.name, listed.current) for listed in image.listing(tmp_path)] == [
+        ("bbbb", True),
+        ("aaaa", False),
+        ("cccc", False),
+    ]
+
+
+def test_a_lab_with_more_features_will_do_and_one_with_fewer_not(tmp_path: Path) -> None:
+    plain, more = LabSpec(13), LabSpec(13, None, frozenset({"zfs", "qemu"}))
+    lab(tmp_path, "plain", plain)
+    lab(tmp_path, "other", LabSpec(13, "6.1", more.features))
+    with pytest.raises(Refused, match="is not built"):
+        image.find(SPEC, tmp_path)
+    lab(tmp_path, "more", more)
+    assert image.find(SPEC, tmp_path).spec == more
+    lab(tmp_path, "exact", built=1.0)
+    assert image.find(SPEC, tmp_path).spec == SPEC
+    assert image.find(plain, tmp_path).spec == plain
+
+
+def test_a_lab_of_other_lists_is_superseded(tmp_path: Path) -> None:
+    directory = lab(tmp_path, "aaaa")
+    manifest = json.loads((directory / "lab.json").read_text())
+    (directory / "lab.json").write_text(json.dumps(manifest | {"key": "another"}))
+    with pytest.raises(Refused, match="is not built"):
+        image.find(SPEC, tmp_path)
+    assert [(listed.state, listed.current) for listed in image.listing(tmp_path)] == [("ready", False)]
+
+
+def test_a_half_built_lab_is_never_run(tmp_path: Path) -> None:
+    building = caches.building(tmp_path, SPEC.key)
+    lab(tmp_path, building.name)  # complete to the eye, not renamed
+    with pytest.raises(Refused, match=r"is half built; type `strata lab build --debian 13 --with zfs`"):
+        image.find(SPEC, tmp_path)
+    assert [listed.state for listed in image.listing(tmp_path)] == ["half built"]
+    with (tmp_path / "lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(Refused, match="is being built now; wait for it"):
+            image.find(SPEC, tmp_path)
+        assert [listed.state for listed in image.listing(tmp_path)] == ["being built"]
+
+
+@pytest.mark.parametrize("damage", ["gone", "short", "manifest", "newer"])
+def test_a_damaged_lab_is_never_run(tmp_path: Path, damage: str) -> None:
+    directory = lab(tmp_path, "aaaa")
+    if damage == "gone":
+        (directory / "modules.sqfs").unlink()
+    elif damage == "short":
+        (directory / "root.sqfs").write_text("roo")
+    elif damage == "manifest":
+        (directory / "lab.json").write_text("{")
+    else:
+        manifest = json.loads((directory / "lab.json").read_text())
+        (directory / "lab.json").write_text(json.dumps(manifest | {"version": 2}))
+    with pytest.raises(Refused, match="is not built; type"):
+        image.find(SPEC, tmp_path)
+    assert [listed.state for listed in image.listing(tmp_path)] == ["damaged"]
+
+
+def test_removing_takes_the_one_that_was_named(tmp_path: Path) -> None:
+    lab(tmp_path, "aaaa")
+    (lab(tmp_path, "abbb") / "states").mkdir()
+    (tmp_path / "zfs" / "kept").mkdir(parents=True)
+    for name, said in (("a", "several labs"), ("x", "no lab"), ("", "no lab")):
+        with pytest.raises(Refused, match=f"{said} .* `strata lab status` shows them"):
+            image.remove([name], tmp_path, FakeHost())
+    assert image.remove(["ab"], tmp_path, FakeHost()) == ["abbb"]
+    assert [path.name for path in caches.labs(tmp_path)] == ["aaaa"]
+    assert (tmp_path / "zfs" / "kept").exists()
+
+
+def test_removing_all_leaves_nothing(tmp_path: Path) -> None:
+    lab(tmp_path, "aaaa")
+    caches.building(tmp_path, SPEC.key).mkdir()
+    for kept in ("zfs/modules", "apt/trixie"):
+        (tmp_path / kept).mkdir(parents=True)
+    assert image.remove(None, tmp_path, FakeHost()) == ["aaaa", f"building-{SPEC.key}"]
+    assert [path.name for path in tmp_path.iterdir() if path.name != "labs"] == ["lock"]
+    assert image.listing(tmp_path) == []
+
+
+def test_removing_what_was_being_built_ends_what_still_builds_it(tmp_path: Path) -> None:
+    caches.building(tmp_path, SPEC.key).mkdir(parents=True)
+    ended = []
+
+    class Host(FakeHost):
+        def end_strays(self, marker: str) -> list[str]:
+            ended.append(marker)
+            return []
+
+    image.remove(["building"], tmp_path, Host())
+    assert ended == [image.marker(SPEC)]
+
+
+def test_two_builds_at_once_are_refused(tmp_path: Path) -> None:
+    with caches.locked(tmp_path), pytest.raises(Refused, match="another strata builds or removes a lab"):
+        image.remove(None, tmp_path, FakeHost())
+    with caches.locked(tmp_path):
+        assert caches.held(tmp_path)
+    assert not caches.held(tmp_path)
+
+
+def test_too_little_room_is_refused_with_figures(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"takes 4096\.0 PiB .* has .*iB free; .*`strata lab status`.*with TMPDIR"):
+        caches.check_room(tmp_path, 1 << 62, "TMPDIR")
+    caches.check_room(tmp_path, 1, "TMPDIR")
+
+
+def test_missing_programs_are_named_by_their_packages(tmp_path: Path) -> None:
+    host = FakeHost(respond=lambda command: "/usr/bin/apt-get\n/usr/bin/dpkg-deb\n/usr/bin/unshare\n/usr/sbin/depmod\n")
+    with pytest.raises(Refused, match="install mmdebstrap openssh-client squashfs-tools") as caught:
+        image.build(SPEC, tmp_path, host, lambda line: None)
+    assert "kmod" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_user_without_namespaces_is_told_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+
+    class Host(FakeHost):
+        def run(self, command: Command, *, check: bool = True) -> Completed:
+            return Completed(command.argv, 1, "", "E: newuidmap is not there\n", 0.0)
+
+    with pytest.raises(Refused, match=r"newuidmap is not there.*install uidmap .* or do all .* as root"):
+        bootstrap.rights(Host(), tmp_path, "key")
+
+
+def test_versions_are_those_of_what_is_installed() -> None:
+    status = """\
+Package: fio
+Status: install ok installed
+Version: 3.39-1
+
+Package: gone
+Status: deinstall ok config-files
+Version: 1
+
+Package: adduser
+Status: install ok installed
+Description: add
+ users
+Version: 3.152
+"""
+    assert root.installed(status) == {"adduser": "3.152", "fio": "3.39-1"}
