@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup setup-test demo lab test test-full lint lint-python lint-rust docs lock clean
+.PHONY: setup setup-test demo lab test test-lab exact test-full lint lint-python lint-rust docs lock clean
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -47,9 +47,18 @@ test: setup-test lint
 	cargo test --locked --quiet --workspace
 	$(VENV)/pytest tests/unit tests/host tests/fault --cov
 	$(VENV)/python benchmarks/bare_fio.py
+	$(MAKE) test-lab
+
+# What boots lab machines; the slow ones (every layer by the virtual clock) by `make exact`.
+test-lab: setup-test lab
+	$(VENV)/pytest tests/lab
+
+# Every layer by the virtual clock, run twice and compared digit by digit.
+exact: setup-test lab
+	$(VENV)/pytest tests/lab/test_exact.py -m ""
 
 # The slow tests as well (2,000 A/A campaigns, the ready campaigns), and every benchmark.
-test-full: setup-test lint
+test-full: setup-test lab lint
 	cargo test --locked --quiet --workspace
 	$(VENV)/pytest tests $(wildcard benchmarks) -m "" --cov
 

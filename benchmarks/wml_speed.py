@@ -4,7 +4,8 @@
 
 Builds both in release. They take turns, so that other load on the machine meets both. Prints, for each workload and
 number of threads, the ratio of operations per second (engine to plain loop, median over the rounds), CPU time per
-operation of both and the engine's peak memory. Ends with exit code 1 when a median ratio is below 0.9, or the layout misses its bounds.
+operation of both and the engine's peak memory. Ends with exit code 1 when a median ratio is below 0.9, or the layout
+misses its bounds.
 """
 
 from __future__ import annotations

@@ -183,3 +183,14 @@ fn cached_writes_are_fast_until_the_cache_is_full() {
     close(fast.mean_us, 307.4, 0.01);
     assert!((150.0..400.0).contains(&slow.per_s), "{}", slow.per_s);
 }
+
+#[test]
+fn reads_do_not_wait_for_what_is_cached_while_it_is_little() {
+    let model = model(|_| (), WriteCache::Volatile);
+    let undisturbed = run(&mut Device::new(&model, SIZE, 3).expect("the model"), &random_reads(SIZE, 1, 500), 0, 0).0;
+    let mut device = Device::new(&model, SIZE, 3).expect("the model");
+    let writes = Load { kind: Kind::Write, warm_up: 0, requests: 10_000, ..random_reads(SIZE, 1, 0) };
+    let (_, end, id) = run(&mut device, &writes, 0, 0);
+    let (after_writes, ..) = run(&mut device, &random_reads(SIZE, 1, 500), end, id);
+    close(after_writes.per_s, undisturbed.per_s, 0.05);
+}

@@ -131,7 +131,8 @@ impl Thread<'_> {
 
     fn append(&mut self, fd: &OwnedFd) -> Result<(), Errno> {
         let length = self.below(APPEND - 1) as usize;
-        let at = if length == 0 { 0 } else { self.below((MEMORY / length) as u64) as usize * length };
+        let places = MEMORY.checked_div(length).unwrap_or(1);
+        let at = self.below(places as u64) as usize * length;
         self.timed(|thread| {
             if length > 0 {
                 seek(fd, SeekFrom::End(0))?;

@@ -70,6 +70,10 @@ pub fn resolve(script: &Script, mut findings: Vec<Finding>, options: &Options) -
     resolver.keep(script, options);
     for command in &script.commands {
         if resolver.run.is_some() {
+            // These have no effect anyway, and end most programs of 1.4.9.
+            if matches!(command.value, Command::Old { .. } | Command::Quit | Command::Usage(_) | Command::Echo(_)) {
+                continue;
+            }
             let message = "Nothing after the run is carried out; take it out, or move it up.";
             resolver.findings.push(Finding::warning(command.span, message));
             break;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,10 @@ from strata.lab.squashfs import ALWAYS_THE_SAME
 from strata.model import Command
 
 _TIMEOUT_S = 3600.0
+
+# How often, and with which pause, what a killed build left is taken away until it stays away.
+_TRIES = 30
+_PAUSE_S = 1.0
 
 # What a package brings that no machine reads; trim.sh takes away the rest.
 _LEFT_OUT = ("doc/*", "info/*", "locale/*", "man/*", "lintian/*", "bug/*", "bash-completion/*")
@@ -32,12 +37,18 @@ class Rights:
         return "root" if self.root else "unshare"
 
 
-def rights(host: Host, build: Path, key: str) -> Rights:
-    """Raises Refused where an ordinary user has no user namespaces."""
+def rights(building: Path) -> Rights:
+    """This user's, for what is built in the folder `building`."""
     if os.geteuid() == 0:
-        return Rights(True, build / "bootstrap")
+        return Rights(True, building / "bootstrap")
     # The namespace's users must reach it, and a home is often closed to them.
-    scratch = Path(tempfile.gettempdir()) / f"strata-lab-{os.getuid()}-{key}"
+    return Rights(False, Path(tempfile.gettempdir()) / f"strata-lab-{os.getuid()}-{building.name}")
+
+
+def check(rights: Rights, host: Host) -> None:
+    """Raises Refused where an ordinary user has no user namespaces."""
+    if rights.root:
+        return
     tried = host.run(Command(("mmdebstrap", "--unshare-helper", "true")), check=False)
     if tried.exit_code:
         said = (tried.stderr.strip() or tried.stdout.strip()).splitlines()
@@ -47,19 +58,23 @@ def rights(host: Host, build: Path, key: str) -> Rights:
             + "; install uidmap and give yourself a range in /etc/subuid and /etc/subgid (usermod --add-subuids "
             "100000-165535 --add-subgids 100000-165535 NAME), or do all that concerns the lab as root."
         )
-    return Rights(False, scratch)
 
 
 def clear(rights: Rights, host: Host) -> None:
     """Takes away what a build that was killed left unpacked. Raises CommandFailed."""
     scratch = str(rights.scratch)
-    if not rights.scratch.exists():
-        return
-    if not rights.root:
-        # What belongs to the namespace's users is theirs to remove; the rest is ours.
-        theirs = ("mmdebstrap", "--unshare-helper", "find", scratch, "-xdev", "-mindepth", "2", "-delete")
-        host.run(Command(theirs, timeout_s=_TIMEOUT_S), check=False)
-    host.run(Command(("rm", "-rf", "--one-file-system", "--", scratch), timeout_s=_TIMEOUT_S))
+    ours = Command(("rm", "-rf", "--one-file-system", "--", scratch), timeout_s=_TIMEOUT_S)
+    # What belongs to the namespace's users is theirs to remove; the rest is ours.
+    inside = ("mmdebstrap", "--unshare-helper", "find", scratch, "-xdev", "-mindepth", "2", "-delete")
+    theirs = Command(inside, timeout_s=_TIMEOUT_S)
+    # Processes in a namespace are not ours to see and end: they follow those outside, a moment later.
+    for last in (False,) * _TRIES + (True,):
+        if not rights.scratch.exists():
+            return
+        if not rights.root:
+            host.run(theirs, check=False)
+        if host.run(ours, check=last).exit_code:
+            time.sleep(_PAUSE_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +111,7 @@ def make(
         *(f"--mode={rights.mode}", "--variant=minbase", "--quiet", "--architectures=amd64"),
         f"--include={','.join(packages)}",
         '--aptopt=APT::Install-Recommends "false"',
+        "--skip=cleanup/apt",  # trim.sh does it; what is left here has another owner for root than for others
         # Nobody asks for the root after a power failure; syncing every file takes most of the time.
         *("--dpkgopt=force-unsafe-io", *(f"--dpkgopt=path-exclude=/usr/share/{path}" for path in _LEFT_OUT)),
         *(f"--aptopt={line}" for line in mirror.options),

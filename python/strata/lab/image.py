@@ -29,6 +29,7 @@ Progress = Callable[[str], None]
 _MANIFEST = "lab.json"
 _PACKAGES = "packages.json"
 _VERSION = 1  # of the manifest
+_MARK = "lab-"
 
 # Program -> Debian package that has it.
 _PROGRAMS = {
@@ -76,7 +77,7 @@ class Listed:
 
 def marker(spec: LabSpec) -> str:
     """What the programs that build it are marked with, so that those of a killed build can be ended."""
-    return f"lab-{spec.key}"
+    return _MARK + spec.key
 
 
 def build(spec: LabSpec, cache: Path, host: Host, progress: Progress) -> Image:
@@ -93,12 +94,12 @@ def build(spec: LabSpec, cache: Path, host: Host, progress: Progress) -> Image:
             progress(f"{spec} is there, built {_ago(_manifest(there)['built_unix_s'])} ago: {there}")
             return _load(there)
         building = caches.building(cache, key)
-        host.end_strays(marker(spec))
-        rights = bootstrap.rights(host, building / "scratch", key)
+        rights = bootstrap.rights(building)
+        bootstrap.check(rights, host)
         if building.exists():
             progress("a build of this lab was cut short; begins again")
-        bootstrap.clear(rights, host)
-        _remove(building)
+        for half in caches.half_built(cache):
+            _clear(half, host)
         caches.check_room(cache, spec.room_bytes, "XDG_CACHE_HOME")
         if not rights.root:
             caches.check_room(rights.scratch.parent, spec.room_bytes, "TMPDIR")
@@ -159,7 +160,7 @@ def remove(names: list[str] | None, cache: Path, host: Host) -> list[str]:
         chosen = every if names is None else [_one(name, every) for name in dict.fromkeys(names)]
         for directory in chosen:
             if directory in caches.half_built(cache):
-                host.end_strays(f"lab-{directory.name.rpartition('-')[2]}")
+                _clear(directory, host)
             _remove(directory)
         if names is None:
             for directory in (caches.apt(cache, ""), caches.zfs(cache)):
@@ -320,6 +321,13 @@ def _used_bytes(directory: Path) -> int:
         except FileNotFoundError:  # it is being built
             continue
     return total
+
+
+def _clear(half_built: Path, host: Host) -> None:
+    """What a build left that was killed: its programs, and what they had made."""
+    host.end_strays(_MARK + half_built.name.rpartition("-")[2])
+    bootstrap.clear(bootstrap.rights(half_built), host)
+    _remove(half_built)
 
 
 def _remove(directory: Path) -> None:

@@ -11,7 +11,7 @@ from strata.hosts.base import Host
 from strata.lab import modules, squashfs
 from strata.lab.bootstrap import Site
 from strata.lab.sources import Kernel
-from strata.lab.spec import MODULES
+from strata.lab.spec import BEFORE_ROOT, MODULES
 from strata.model import Command
 
 
@@ -64,7 +64,7 @@ def pack(unpacked: Unpacked, host: Host, image: Path, boot: Path) -> None:
     _depmod(host, unpacked.tree, release)
     base = unpacked.tree / "lib/modules" / release
     needs = modules.parse((base / "modules.dep").read_text())
-    first = modules.order(needs, modules.BEFORE_ROOT)
+    first = modules.order(needs, BEFORE_ROOT)
     boot.mkdir(exist_ok=True)
     for path in first:
         shutil.copyfile(base / path, boot / Path(path).name)

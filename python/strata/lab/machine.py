@@ -39,6 +39,7 @@ _BOOT_S = 600.0
 _STATE_S = 300.0
 _ANSWER_S = 60.0
 _LOOK_S = 0.05
+_ENDING_S = 2.0
 # A state as large as this is possible; seen are 150 to 400 MiB.
 _ROOM_BYTES = 2 << 30
 # How long the guest spins while QEMU is to stop it: the shorter, the less of it is left when it is resumed.
@@ -327,7 +328,7 @@ class Machine:
         self._channel = StdioChannel(
             (*ssh.client(server), f"exec {ENGINE} serve --stdio"),
             {**os.environ, "LC_ALL": "C.UTF-8", MARK: self._marker},
-            lambda code, said: self.lost() or ssh.explain(server, code, said),
+            lambda code, said: self._after_the_connection() or ssh.explain(server, code, said),
         )
 
     def _move(self, command: str, uri: str) -> None:
@@ -400,6 +401,11 @@ class Machine:
             said = self._process.said().strip()
             return "QEMU ended under the lab machine" + (f": {said.splitlines()[-1]}" if said else ".")
         return None
+
+    def _after_the_connection(self) -> str | None:
+        """As `lost`. A QEMU that is ending closes its connections a moment before it is gone."""
+        self._process.wait(_ENDING_S)
+        return self.lost()
 
     def _lost_in_call(self) -> str | None:
         """As `lost`, asked again and again while a machine by the virtual clock computes."""

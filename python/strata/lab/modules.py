@@ -12,10 +12,6 @@ from strata.errors import Refused
 Needs = Mapping[str, tuple[str, ...]]
 """Path of a module below its kernel's folder -> paths of all the modules it needs, the last one first in loading."""
 
-# What stands between the machine's start and its root: NVDIMMs, squashfs, overlay; the network card is there before
-# udev is. A kernel that has one built in has no file of it.
-BEFORE_ROOT = ("nfit", "nd_pmem", "squashfs", "overlay", "virtio_net")
-
 
 def parse(modules_dep: str) -> dict[str, tuple[str, ...]]:
     """The content of modules.dep."""

@@ -205,10 +205,11 @@ def disk_path(name: str) -> str:
     return f"/dev/disk/by-id/virtio-{serial(name)}"
 
 
-# $1 the path, $2 whether it turns.
+# $1 the path, a link that udev makes when it has looked at the disk; $2 whether it turns.
 _AWAIT = """\
 udevadm wait --timeout=30 "$1" || exit 1
-echo "$2" >"/sys/class/block/$(basename "$(readlink -f "$1")")/queue/rotational\""""
+device=$(readlink "$1")
+echo "$2" >"/sys/class/block/${device##*/}/queue/rotational\""""
 
 
 def await_disk(name: str, rotational: bool) -> tuple[Command, ...]:

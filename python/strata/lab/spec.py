@@ -97,7 +97,7 @@ class LabSpec:
             "debian": self.debian,
             "kernel": self.kernel,
             "packages": sorted((*self.packages, *self.more_suites)),
-            "modules": MODULES,
+            "modules": [MODULES, BEFORE_ROOT],
             "scripts": [script("trim.sh"), *([script("zfs.sh")] if "zfs" in self.features else [])],
             "features": sorted(self.features),
         }
@@ -147,3 +147,7 @@ MODULES = (
     *("net/ipv4/", "net/ipv6/", "net/llc/", "net/netfilter/", "net/packet/", "net/sched/", "net/unix/"),
     *("net/vmw_vsock/vsock*", "net/vmw_vsock/vmw_vsock_virtio*"),
 )
+
+# What stands between the machine's start and its root: NVDIMMs, squashfs, overlay; and the network card, which is there
+# before udev is. A kernel that has one built in has no file of it (virtio_pci since 6.12).
+BEFORE_ROOT = ("nfit", "nd_pmem", "squashfs", "overlay", "virtio_pci", "virtio_net")

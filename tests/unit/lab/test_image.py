@@ -185,7 +185,7 @@ def test_a_user_without_namespaces_is_told_what_to_do(tmp_path: Path, monkeypatc
             return Completed(command.argv, 1, "", "E: newuidmap is not there\n", 0.0)
 
     with pytest.raises(Refused, match=r"newuidmap is not there.*install uidmap .* or do all .* as root"):
-        bootstrap.rights(Host(), tmp_path, "key")
+        bootstrap.check(bootstrap.rights(tmp_path / "building-key"), Host())
 
 
 def test_versions_are_those_of_what_is_installed() -> None:

@@ -42,8 +42,8 @@ pub struct HddDisk {
     segments: Vec<Segment>,
     reading_on: Option<ReadingOn>,
     uses: u64,
-    /// When the last read came.
-    last_read: Nanos,
+    /// When the last read was found or read.
+    last_read: Option<Nanos>,
     /// [`Happening::Idle`] is planned.
     idle_planned: bool,
     /// The arm's last work was for a request.
@@ -133,7 +133,7 @@ impl HddDisk {
             segments: vec![Segment::default(); segments as usize],
             reading_on: None,
             uses: 0,
-            last_read: 0,
+            last_read: None,
             idle_planned: false,
             served_last: false,
         }
@@ -166,7 +166,6 @@ impl HddDisk {
     fn understood(&mut self, now: Nanos, request: Request) {
         match request.op {
             Op::Read => {
-                self.last_read = now;
                 if self.is_in_memory(now, &request) {
                     self.answer_read(now, &request);
                 } else {
@@ -251,6 +250,7 @@ impl HddDisk {
     }
 
     fn answer_read(&mut self, now: Nanos, request: &Request) {
+        self.last_read = Some(now);
         let at = self.over_interface(now, request.length);
         self.agenda.plan(at, Happening::Answered { id: request.id, durable: false });
     }
@@ -365,7 +365,7 @@ impl HddDisk {
 
     /// When there will have been no read for long enough to write from the cache.
     fn idle_from(&self) -> Nanos {
-        if self.last_read == 0 { 0 } else { self.last_read + ns_of_ms(self.parameters.destage_idle_ms) }
+        self.last_read.map_or(0, |last| last + ns_of_ms(self.parameters.destage_idle_ms))
     }
 
     /// The segment that a read goes into: the one it continues, or the one not used for longest.

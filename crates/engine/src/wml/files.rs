@@ -177,10 +177,14 @@ impl Files {
         };
         let is_there = fs::symlink_metadata(&top).is_ok();
         let reuse = fileset.reuse && is_there;
+        if is_there && (top.is_symlink() || !top.is_dir()) {
+            let (name, top) = (&fileset.name, top.display());
+            return Err(format!(
+                "Fileset {name} would be made in place of {top}, which is no directory; move that away."
+            ));
+        }
         if is_there && !reuse {
-            let remove =
-                if top.is_dir() && !top.is_symlink() { fs::remove_dir_all(&top) } else { fs::remove_file(&top) };
-            remove.map_err(refuse)?;
+            fs::remove_dir_all(&top).map_err(refuse)?;
         }
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o755);

@@ -662,6 +662,12 @@ fn files_outside_the_directory_and_commands_are_refused() {
     };
     assert!(try_it(&program).contains("--allow-path"));
     assert_eq!(fs::read_dir(elsewhere.path()).expect("works").count(), 0);
+    // Nor is anything removed that cannot be a tree of ours.
+    fs::write(directory.path().join("set"), b"mine").expect("works");
+    assert!(
+        try_it(&around(directory.path(), "", "flowop statfile name=s,filesetname=set")).contains("is no directory")
+    );
+    assert!(directory.path().join("set").is_file());
     let commands = around(directory.path(), "system \"touch x\"", "flowop statfile name=s,filesetname=set");
     assert!(try_it(&commands).contains("--system run"));
 }

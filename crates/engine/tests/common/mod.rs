@@ -13,6 +13,7 @@ pub fn engine() -> Command {
 }
 
 /// The lines of a samples file.
+#[allow(dead_code)] // every test program compiles this file for itself, and not each reads samples
 pub fn lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).expect("the samples file");
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()

@@ -1,0 +1,109 @@
+//! `strata-engine wml` as a user meets it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+fn engine(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strata-engine"));
+    command.arg("wml").args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn said(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn shown(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+#[test]
+fn a_program_runs_in_its_directory_and_says_what_came_of_it() {
+    let directory = tempfile::tempdir().expect("works");
+    let place = shown(directory.path());
+    let arguments = ["run", "builtin:varmail", "--dir", place, "--seconds", "1", "--set", "nthreads=2", "--json"];
+    let (code, out, err) = said(&engine(&arguments).output().expect("starts"));
+    assert_eq!(code, Some(0), "{err}");
+    let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(report["window_s"], 1.0);
+    assert_eq!(report["filesets"][0]["files"], 10_000);
+    assert_eq!(report["ended"]["early"], false);
+    assert_eq!(report["fixes"], serde_json::json!([]));
+    assert!(report["summary"]["count"].as_u64().expect("a number") > 0);
+    assert_eq!(fs::read_dir(directory.path()).expect("works").count(), 1);
+}
+
+#[test]
+fn what_cannot_run_ends_with_2_and_a_caret() {
+    let directory = tempfile::tempdir().expect("works");
+    let file = directory.path().join("wrong.f");
+    fs::write(&file, "define process name=p {\n  thread name=t {\n    flowop opne name=o\n  }\n}\nrun 5\n")
+        .expect("works");
+    for arguments in [vec!["check", shown(&file)], vec!["run", shown(&file), "--dir", shown(directory.path())]] {
+        let (code, out, err) = said(&engine(&arguments).output().expect("starts"));
+        assert_eq!((code, out.as_str()), (Some(2), ""));
+        assert!(err.contains("wrong.f:3:12: error: opne is no type of a flowop"), "{err}");
+        assert!(err.contains("\n      |            ^^^^\n") || err.trim_end().ends_with("           ^^^^"), "{err}");
+    }
+    for arguments in [
+        vec!["run", "builtin:mail", "--dir", shown(directory.path())],
+        vec!["run", "builtin:varmail", "--dir", "/nowhere/at/all"],
+        vec!["run", "builtin:varmail", "--dir", shown(directory.path()), "--set", "nofiles=3"],
+        vec!["check", "/nowhere.f"],
+    ] {
+        assert_eq!(said(&engine(&arguments).output().expect("starts")).0, Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_place_that_takes_no_files_is_said() {
+    // Nothing can be made there, whoever asks.
+    let (code, _, err) =
+        said(&engine(&["run", "builtin:varmail", "--dir", "/proc/self/fdinfo"]).output().expect("starts"));
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("Fileset bigfileset cannot be created"), "{err}");
+}
+
+#[test]
+fn too_few_descriptors_end_the_run() {
+    let directory = tempfile::tempdir().expect("works");
+    let line = format!(
+        "ulimit -n 24; exec {} wml run builtin:oltp --dir {} --seconds 20 --set nshadows=20 --set filesize=64k --set logfilesize=1m --json",
+        env!("CARGO_BIN_EXE_strata-engine"),
+        shown(directory.path())
+    );
+    let (code, out, err) = said(&Command::new("sh").args(["-c", &line]).output().expect("starts"));
+    assert_eq!(code, Some(1), "{err}");
+    let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(report["ended"]["errno"], 24);
+    assert!(err.contains("ended early"), "{err}");
+}
+
+#[test]
+fn a_signal_ends_a_run_in_good_order() {
+    let directory = tempfile::tempdir().expect("works");
+    let arguments = [
+        "run",
+        "builtin:varmail",
+        "--dir",
+        shown(directory.path()),
+        "--seconds",
+        "60",
+        "--set",
+        "nthreads=1",
+        "--json",
+    ];
+    let child = engine(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    std::thread::sleep(Duration::from_secs(4));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("is there");
+    let (code, out, err) = said(&child.wait_with_output().expect("ends"));
+    assert_eq!(code, Some(1), "{err}");
+    let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(report["ended"]["why"], "a signal asked for it");
+}

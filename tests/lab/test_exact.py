@@ -1,0 +1,93 @@
+"""The exact lab: the same figures to the last digit, whatever else the machine does; modelled disks by closed forms."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from strata.model import Outcome
+
+from .lab_runs import STRATA, lab_run
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
+
+LOAD = "fio/randrw-75-25(size=32M, iodepth=8, runtime=1s)"
+FAST = ["disk | xfs", "2*disk | md(raid1) | lvmthin(zero=off) | snapshot(held=1) | ext4"]
+STUDY = [
+    "4*disk | md(raid10, chunk=512K) | {xfs, ext4}",
+    "4*disk | md(raid10, chunk=512K) | lvm | {xfs, ext4}",
+    "4*disk | md(raid10, chunk=512K) | lvmthin(zero={on, off}) | {xfs, ext4}",
+    "4*disk | btrfs(raid10)",
+    "4*disk | btrfs(raid10, nodatacow)",
+    "4*disk | zfs(mirror=2, xattr=sa)",
+    "disk + disk | lvmcache({writeback, writethrough}) | ext4",
+    "disk + disk | bcache({writeback, writethrough}) | ext4",
+    "disk | dm(delay, read=20ms, write=20ms) | ext4",
+]
+
+
+@contextmanager
+def busy() -> Iterator[None]:
+    """Both processors have something else to do meanwhile."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    loops = [subprocess.Popen(spin) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def same(directory: Path) -> dict[str, object]:
+    """What `strata verify` says of a run, on a busy machine."""
+    with busy():
+        done = subprocess.run([STRATA, "verify", str(directory), "--json"], capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr[-3000:]
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def test_an_exact_run_repeats_to_the_last_digit_on_a_busy_machine(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    view = lab_run(directory, FAST, LOAD, "--clock", "virtual", "--size", "disk=1G")
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK] * len(FAST), [t.reason for t in view.trials]
+    found = same(directory)
+    assert found["different"] == [] and found["same"] is True
+    assert isinstance(found["figures"], int) and found["figures"] > 40 * len(FAST)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("expression", STUDY)
+def test_every_layer_repeats(tmp_path: Path, expression: str) -> None:
+    directory = tmp_path / "run"
+    view = lab_run(directory, [expression], LOAD, "--clock", "virtual", "--size", "disk=1G")
+    assert all(trial.outcome is Outcome.OK for trial in view.trials), [trial.reason for trial in view.trials]
+    assert not view.failed
+    assert same(directory)["different"] == []
+
+
+@pytest.mark.parametrize("iodepth", [1, 16])
+def test_a_disk_that_takes_8_ms_does_125_operations_a_second(tmp_path: Path, iodepth: int) -> None:
+    view = lab_run(
+        tmp_path / "run",
+        ["disk"],
+        f"fio/randread-4k-qd32(iodepth={iodepth}, size=64M, runtime=20s)",
+        *("--clock", "virtual", "--size", "disk=256M", "--disk", "disk=serial-8ms"),
+    )
+    (trial,) = view.trials
+    assert trial.outcome is Outcome.OK, trial.reason
+    assert trial.metrics["iops"] == pytest.approx(125.0, rel=0.02)
+
+
+def test_too_little_memory_for_the_disks_is_refused_before_boot(tmp_path: Path) -> None:
+    argv = [STRATA, "run", "4*disk | btrfs", "-w", "null", "--on", "lab", "--clock", "virtual", "--size", "disk=10G"]
+    done = subprocess.run([*argv, "--out", str(tmp_path / "run")], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert "memory of the lab machine" in done.stderr and "smaller" in done.stderr
+    assert not (tmp_path / "run").exists()
