@@ -152,7 +152,9 @@ def opened(
     """Raises BadInput for a disk model that is none, Refused for disks that this lab cannot have."""
     virtual = campaign.testbed.clock == "virtual"
     chosen = {
-        role: models.find(spec.model, spec.model_text) for role, spec in campaign.disks.items() if spec.model is not None
+        role: models.find(spec.model, spec.model_text)
+        for role, spec in campaign.disks.items()
+        if spec.model is not None
     }
     reasons = [reason for model in chosen.values() for reason in models.reasons_against_clock(model, virtual)]
     if virtual:

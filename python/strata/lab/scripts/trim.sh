@@ -3,8 +3,9 @@ set -eu
 cd "$1"
 # Documentation, translations and caches, whatever made them after dpkg's own filter.
 rm -rf usr/share/doc usr/share/doc-base usr/share/info usr/share/locale usr/share/man usr/share/bash-completion \
-    var/cache/apt var/cache/debconf var/lib/apt var/log
-mkdir -p var/cache/apt var/cache/debconf var/lib/apt var/log
+    var/cache/apt var/cache/debconf var/lib/apt
+mkdir -p var/cache/apt var/cache/debconf var/lib/apt
+find var/log -type f -delete
 # The names of PCI and USB devices; udev works without.
 rm -rf usr/lib/udev/hwdb.bin usr/lib/udev/hwdb.d
 # Character sets beside UTF-8.
