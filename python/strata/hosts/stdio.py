@@ -30,8 +30,8 @@ _REQUEST, _CANCEL, _ANSWER, _HEARTBEAT = b"Q", b"C", b"A", b"H"
 # What the runner may say, and how long that may be: what a command said, twice over.
 _MAX_BYTES = {_ANSWER: 2 * messages.OUTPUT_LIMIT_BYTES, _HEARTBEAT: 0}
 
-# Six heartbeats missed.
-_SILENCE_S = 30.0
+# Five heartbeats missed: a machine that hangs is seen within half a minute.
+_SILENCE_S = 25.0
 # A command that was cancelled has SIGTERM, 5 s, SIGKILL, 10 s; the rest is the way there and back.
 _CANCEL_S = 30.0
 # Beyond what the runner itself needs, until the first byte of an answer.

@@ -43,7 +43,7 @@ _ENDING_S = 2.0
 # A state as large as this is possible; seen are 150 to 400 MiB.
 _ROOM_BYTES = 2 << 30
 # How long the guest spins while QEMU is to stop it: the shorter, the less of it is left when it is resumed.
-_SPIN_MS = 150
+_SPIN_MS = 30
 # A state of the same kind that nobody used for so long is of an older QEMU or Strata.
 _STALE_S = 2 * 86400.0
 

@@ -1,4 +1,8 @@
-"""Which layer's device failed, by the kernel's own log: what a workload says of an I/O error names only a file."""
+"""Which layer's device failed: what a workload says of an I/O error names only a file.
+
+The kernel's log says it for most; the lowest device that cannot be read says it where the kernel logs nothing (direct
+I/O on device mapper).
+"""
 
 from __future__ import annotations
 
@@ -39,6 +43,22 @@ def io_errors(host: Host, since_s: float | None, layers: Sequence[tuple[str, str
         return []
     names = {link.rsplit("/", 1)[-1]: text for link, (text, _) in zip(links, layers, strict=True) if link}
     return sentences(log, since_s, names)
+
+
+def unreadable(host: Host, devices: Sequence[tuple[str, str]]) -> list[str]:
+    """A sentence for the lowest device that does not give its first block; none when all do.
+
+    `devices`: (layer, path), bottom to top: what stands on a device that fails, fails too.
+    """
+    for layer, path in devices:
+        read = ("dd", f"if={path}", "of=/dev/null", "bs=4096", "count=1", "iflag=direct", "status=none")
+        try:
+            done = host.run(Command(read, timeout_s=60.0), check=False)
+        except VisitFailed as error:
+            return [f"the device {path} of the layer {layer} cannot be read: {error}"]
+        if done.exit_code:
+            return [f"the device {path} of the layer {layer} cannot be read: {done.stderr.strip()}"]
+    return []
 
 
 def sentences(log: str, since_s: float, layers: dict[str, str]) -> list[str]:

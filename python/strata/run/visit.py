@@ -156,6 +156,7 @@ def _measure(bench: Workbench, site: Site, attempt: int, planned: PlannedVisit, 
         result = trial.run(shared, workload, call, target, scratch, bench.seed + planned.round)
         if result.outcome is Outcome.FAILED:
             blamed = kernel_log.io_errors(host, since_s, [(p.node.call.text, p.provides.path) for p in plan.layers])
+            blamed = blamed or kernel_log.unreadable(host, plan.block_devices())
             result = replace(result, reason="; ".join([*filter(None, [result.reason]), *blamed]))
         strays = host.end_strays(site.uuid)
         if strays:

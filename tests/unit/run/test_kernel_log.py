@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.hosts.fake import FakeHost
-from strata.model import Command
+from strata.model import Command, Completed
 from strata.run import kernel_log
 
 # as Linux 6.12 prints them
@@ -39,3 +39,15 @@ def test_devices_are_found_by_where_their_links_lead() -> None:
     layers = [("disk", "/w/0/device"), ("dm(flakey)", "/dev/mapper/x"), ("ext4", "/w/2/mnt")]
     assert len(kernel_log.io_errors(host, kernel_log.uptime_s(host), layers)) == 2
     assert kernel_log.io_errors(host, None, layers) == []
+
+
+def test_the_lowest_device_that_cannot_be_read_is_named() -> None:
+    class Broken(FakeHost):
+        def run(self, command: Command, *, check: bool = True) -> Completed:
+            failing = "if=/dev/mapper/x" in command.argv or "if=/dev/vg/y" in command.argv
+            return Completed(command.argv, int(failing), "", "dd: Input/output error\n" if failing else "", 0.0)
+
+    devices = [("disk", "/w/0/device"), ("dm", "/dev/mapper/x"), ("lvm", "/dev/vg/y")]
+    (said,) = kernel_log.unreadable(Broken(), devices)
+    assert "/dev/mapper/x" in said and "layer dm" in said and "Input/output error" in said
+    assert kernel_log.unreadable(Broken(), devices[:1]) == []

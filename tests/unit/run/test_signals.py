@@ -192,6 +192,7 @@ class Scene:
         return coming, False
 
 
+@pytest.mark.timeout(600)  # a thousand visits
 def test_at_any_moment_a_visit_is_removed_or_has_counted(tmp_path: Path) -> None:
     plan = planned_run(tmp_path / "plan")
     cut_short = counted = 0
