@@ -25,6 +25,8 @@ import strata.analysis.rank
 import strata.cli.clean
 import strata.cli.run
 import strata.run.session
+import strata.run.testbeds
+from strata.cli.written import Where
 from strata.errors import StrataError
 from strata.hosts.local import LocalHost
 from strata.model import Command, Completed
@@ -89,11 +91,13 @@ def child(moments: int, expression: str, workloads: list[str]) -> None:
     os.dup2(log, 2)
     countdown = Countdown(moments)
     KillingHost.countdown = countdown
-    strata.cli.run.LocalHost = KillingHost  # type: ignore[attr-defined, misc]
+    strata.run.testbeds.LocalHost = KillingHost  # type: ignore[attr-defined, misc]
     for name in ("journal", "settle", "begin", "end", "add_trial", "add_visits"):
         setattr(Store, name, counted(name, countdown))
     try:
-        strata.cli.run.run([expression], workloads, Path(DIRECTORY), None, 1, ["disk=512M"], [], [], True, False)
+        strata.cli.run.run(
+            [expression], workloads, Path(DIRECTORY), None, 1, ["disk=512M"], [], [], Where(), True, False
+        )
     except StrataError as error:
         print(error, file=sys.stderr)
         os._exit(error.exit_code)

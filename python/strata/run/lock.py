@@ -54,7 +54,14 @@ def held(directory: Path) -> bool:
 
 
 def _content(directory: Path) -> bool:
-    return any(path.name != _FILE or path.stat().st_size for path in directory.iterdir())
+    """Whether anything there is not ours: an empty lock, or the beginning of a store whose making was killed."""
+    return any(path.stat().st_size if path.name == _FILE else not _begun(path) for path in directory.iterdir())
+
+
+def _begun(path: Path) -> bool:
+    if path.name == "samples":
+        return path.is_dir() and not any(path.iterdir())
+    return path.name.startswith("strata.db.new")
 
 
 def _take(directory: Path) -> TextIO:

@@ -52,3 +52,13 @@ def test_asking_changes_nothing(tmp_path: Path) -> None:
     assert not lock.held(tmp_path / "none")
     assert not lock.held(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_whose_making_was_killed_is_no_foreign_thing(tmp_path: Path) -> None:
+    (tmp_path / "samples").mkdir()
+    (tmp_path / "strata.db.new").touch()
+    with lock.locked(tmp_path):
+        pass
+    (tmp_path / "samples" / "mine").touch()
+    with pytest.raises(Refused), lock.locked(tmp_path):
+        pass
