@@ -1,0 +1,236 @@
+//! Flowops that move data, and those that bring it to the disk.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use strata_wml::{Flowop, Number, Type};
+
+use super::super::Fix;
+use super::super::aio::Aio;
+use super::super::system::System;
+use super::{Halt, Outcomes, Step, Worker, add, closed, done};
+
+impl<S: System> Worker<'_, S> {
+    pub(super) fn iosize(&mut self, flowop: &Flowop) -> u64 {
+        match &flowop.iosize {
+            Number::Whole(bytes) => *bytes,
+            random @ Number::Random(_) => random.whole(&mut self.random),
+        }
+    }
+
+    /// The range of random offsets.
+    pub(super) fn range(&mut self, flowop: &Flowop, file_bytes: u64) -> u64 {
+        match flowop.workingset.whole(&mut self.random) {
+            0 => file_bytes,
+            workingset => workingset,
+        }
+    }
+
+    pub(super) fn random_offset(&mut self, range: u64, iosize: u64) -> u64 {
+        let last = if self.shared.fixed(Fix::LastBlock) { iosize } else { 0 };
+        self.random.bounded(range.saturating_add(last), iosize)
+    }
+
+    /// Where in the thread's memory so many bytes are moved from or to.
+    pub(super) fn place(&mut self, step: &Step, length: usize) -> Result<usize, Halt> {
+        if self.memsize == 0 {
+            self.buffers[step.id].grow(length);
+            return Ok(0);
+        }
+        match self.memsize.checked_sub(length) {
+            None => {
+                let why = format!("{length} bytes do not fit into the thread's memsize {}; give it more", self.memsize);
+                Err(Halt::Failed(why, None))
+            }
+            Some(_) if length == 0 => Ok(0),
+            Some(room) => Ok(self.random.0.below((room / length) as u64 + 1) as usize * length),
+        }
+    }
+
+    pub(super) fn buffer(&mut self, step: &Step, offset: usize, length: usize) -> &mut [u8] {
+        if self.memsize == 0 { self.buffers[step.id].piece(offset, length) } else { self.memory.piece(offset, length) }
+    }
+
+    pub(super) fn read_whole_file(&mut self, step: &Step) -> Outcomes {
+        let (_, fd, file_bytes) = self.opened(&step.flowop)?;
+        let iosize = match self.iosize(&step.flowop) {
+            0 => file_bytes.max(1),
+            bytes => bytes,
+        } as usize;
+        let place = self.place(step, iosize)?;
+        let shared = self.shared;
+        let start = shared.now();
+        shared.system.seek_start(fd.as_fd())?;
+        let mut bytes = 0;
+        loop {
+            match shared.system.read(fd.as_fd(), self.buffer(step, place, iosize))? {
+                0 => break,
+                read => bytes += read as u64,
+            }
+        }
+        Ok(done(start, shared.now(), bytes))
+    }
+
+    pub(super) fn write_whole_file(&mut self, step: &Step) -> Outcomes {
+        let flowop = &step.flowop;
+        let (slot, fd, own_bytes) = self.opened(flowop)?;
+        let size = match self.slot_bytes(flowop.srcfd.unwrap_or(0)).filter(|_| flowop.srcfd != Some(slot)) {
+            Some(bytes) => bytes,
+            None => self.range(flowop, own_bytes),
+        };
+        let iosize = match self.iosize(flowop) {
+            0 => size,
+            bytes => bytes,
+        };
+        let shared = self.shared;
+        if size <= iosize {
+            return self.write_at(step, &fd, size, None);
+        }
+        let place = self.place(step, iosize as usize)?;
+        let start = shared.now();
+        let (mut written, mut left) = (0, size);
+        while left > 0 {
+            let whole = if shared.fixed(Fix::WriteWhole) { iosize.min(left) } else { iosize };
+            written += self.put(step, fd.as_fd(), place, whole as usize, None)?;
+            left = left.saturating_sub(iosize);
+        }
+        Ok(done(start, shared.now(), written))
+    }
+
+    /// Writes once, here or at an offset.
+    pub(super) fn write_at(&mut self, step: &Step, fd: &OwnedFd, bytes: u64, offset: Option<u64>) -> Outcomes {
+        let place = self.place(step, bytes as usize)?;
+        let start = self.shared.now();
+        if bytes > 0 {
+            self.put(step, fd.as_fd(), place, bytes as usize, offset)?;
+        }
+        Ok(done(start, self.shared.now(), bytes))
+    }
+
+    pub(super) fn put(
+        &mut self,
+        step: &Step,
+        fd: BorrowedFd<'_>,
+        place: usize,
+        length: usize,
+        offset: Option<u64>,
+    ) -> Result<u64, Errno> {
+        let system = &self.shared.system;
+        let from = match self.source.next(length) {
+            Some(from) => from,
+            None if self.memsize == 0 => self.buffers[step.id].piece(place, length),
+            None => self.memory.piece(place, length),
+        };
+        let written = match offset {
+            Some(offset) => system.pwrite(fd, from, offset)?,
+            None => system.write(fd, from)?,
+        };
+        Ok(written as u64)
+    }
+
+    pub(super) fn append_file(&mut self, step: &Step) -> Outcomes {
+        let (_, fd, _) = self.opened(&step.flowop)?;
+        let iosize = self.iosize(&step.flowop);
+        let bytes = if step.flowop.of == Type::AppendFileRand { self.random.bounded(iosize, 1) } else { iosize };
+        let place = self.place(step, bytes as usize)?;
+        let shared = self.shared;
+        let start = shared.now();
+        if bytes > 0 {
+            shared.system.seek_end(fd.as_fd())?;
+            self.put(step, fd.as_fd(), place, bytes as usize, None)?;
+        }
+        Ok(done(start, shared.now(), bytes))
+    }
+
+    pub(super) fn read(&mut self, step: &Step) -> Outcomes {
+        let flowop = &step.flowop;
+        let (_, fd, file_bytes) = self.opened(flowop)?;
+        let iosize = self.iosize(flowop);
+        let place = self.place(step, iosize as usize)?;
+        let shared = self.shared;
+        if flowop.random {
+            let range = self.range(flowop, file_bytes);
+            let offset = self.random_offset(range, iosize);
+            let start = shared.now();
+            let bytes = shared.system.pread(fd.as_fd(), self.buffer(step, place, iosize as usize), offset)?;
+            return Ok(done(start, shared.now(), bytes as u64));
+        }
+        let start = shared.now();
+        let bytes = shared.system.read(fd.as_fd(), self.buffer(step, place, iosize as usize))?;
+        let end = shared.now();
+        if bytes == 0 {
+            shared.system.seek_start(fd.as_fd())?;
+        }
+        Ok(done(start, end, bytes as u64))
+    }
+
+    pub(super) fn write(&mut self, step: &Step) -> Outcomes {
+        let flowop = &step.flowop;
+        let (_, fd, file_bytes) = self.opened(flowop)?;
+        let iosize = self.iosize(flowop);
+        if flowop.random {
+            let range = self.range(flowop, file_bytes);
+            let offset = self.random_offset(range, iosize);
+            return self.write_at(step, &fd, iosize, Some(offset));
+        }
+        let outcome = self.write_at(step, &fd, iosize, None)?;
+        if self.shared.fixed(Fix::Wrap) {
+            let range = self.range(flowop, file_bytes);
+            if range > 0 && self.shared.system.seek_here(fd.as_fd())? >= range {
+                self.shared.system.seek_start(fd.as_fd())?;
+            }
+        }
+        Ok(outcome)
+    }
+
+    pub(super) fn aio_write(&mut self, step: &Step) -> Outcomes {
+        let flowop = &step.flowop;
+        let (_, fd, file_bytes) = self.opened(flowop)?;
+        let iosize = self.iosize(flowop);
+        let range = self.range(flowop, file_bytes);
+        let offset = self.random_offset(range, iosize);
+        let place = self.place(step, iosize as usize)?;
+        let data = match self.source.next(iosize as usize) {
+            Some(data) => data.to_vec(),
+            None => self.buffer(step, place, iosize as usize).to_vec(),
+        };
+        let shared = self.shared;
+        let start = shared.now();
+        self.aio.get_or_insert_with(|| Aio::start(shared)).submit(fd, offset, data)?;
+        Ok(done(start, shared.now(), iosize))
+    }
+
+    pub(super) fn aio_wait(&mut self) -> Outcomes {
+        let all = self.shared.fixed(Fix::AioWait);
+        let start = self.shared.now();
+        if let Some(aio) = &mut self.aio {
+            if all {
+                aio.finish();
+            }
+            aio.reap()?;
+        }
+        Ok(done(start, self.shared.now(), 0))
+    }
+
+    pub(super) fn fsync(&mut self, flowop: &Flowop) -> Outcomes {
+        let slot = self.slot(flowop);
+        let Some(fd) = &self.slots[slot].fd else { return Err(closed(slot)) };
+        let start = self.shared.now();
+        self.shared.system.fsync(fd.as_fd())?;
+        Ok(done(start, self.shared.now(), 0))
+    }
+
+    pub(super) fn fsync_set(&mut self, step: &Step) -> Outcomes {
+        let set = Self::fileset(&step.flowop)?;
+        let start = self.shared.now();
+        for slot in self.slots.iter().filter(|slot| slot.file.is_some_and(|(of, _)| of == set)) {
+            match &slot.fd {
+                Some(fd) => self.shared.system.fsync(fd.as_fd())?,
+                // filebench syncs descriptor 0 then, whatever that is; here it only counts as an error.
+                None if self.shared.fixed(Fix::FsyncSet) => {}
+                None => add(&self.watch.counters[step.id].errors, 1),
+            }
+        }
+        Ok(done(start, self.shared.now(), 0))
+    }
+}
