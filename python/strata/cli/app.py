@@ -230,6 +230,21 @@ def lab_status(json: _Json = False) -> None:
     lab.status(json)
 
 
+@lab.command("shell")
+def lab_shell(
+    debian: Annotated[int, typer.Option("--debian", metavar="12|13", help="the release that it is made of")] = 13,
+    features: Annotated[str | None, typer.Option("--with", metavar="FEATURE,...", help="as it was built with")] = None,
+    kernel: Annotated[str | None, typer.Option("--kernel", metavar="V", help="another kernel, as 6.1")] = None,
+    disks: Annotated[
+        list[str], typer.Option("--disk", metavar="ROLE=SIZE[:MODEL]", help="give it a disk; may be repeated")
+    ] = [],  # noqa: B006
+) -> None:
+    """A shell in a fresh machine, thrown away when you leave it; or run what comes on standard input."""
+    from strata.cli import lab_shell
+
+    raise typer.Exit(lab_shell.shell(debian, features, kernel, disks))
+
+
 @lab.command("remove")
 def lab_remove(
     names: Annotated[list[str], typer.Argument(metavar="[NAME...]", help="as `strata lab status` shows them")] = [],  # noqa: B006
