@@ -150,6 +150,15 @@ def test_a_machine_that_hangs_is_seen(clock: str, states: Callable[[str], SavedS
         assert time.monotonic() - began < 40
 
 
+def test_a_guest_that_answers_no_more_says_where_it_was(states: Callable[[str], SavedState], tmp_path: Path) -> None:
+    with resumed(states("real"), tmp_path / "machine") as (running, host):
+        server = sh(host, "pidof -s strata-engine").strip()
+        with pytest.raises(HostLost, match="does not answer any more"):
+            # The runner is stopped, so even its sign of life fails to come.
+            sh(host, f"kill -STOP {server}")
+        assert "unknown_nmi_error" in running.console() and running.lost() is not None
+
+
 def test_what_a_killed_strata_leaves_is_found_by_its_mark(states: Callable[[str], SavedState], tmp_path: Path) -> None:
     running = machine.resume(states("real"), MARKER, tmp_path)
     try:

@@ -31,7 +31,7 @@ _REQUEST, _CANCEL, _ANSWER, _HEARTBEAT = b"Q", b"C", b"A", b"H"
 _MAX_BYTES = {_ANSWER: 2 * messages.OUTPUT_LIMIT_BYTES, _HEARTBEAT: 0}
 
 # Five heartbeats missed: a machine that hangs is seen within half a minute.
-_SILENCE_S = 25.0
+_SILENCE_S = 20.0
 # A command that was cancelled has SIGTERM, 5 s, SIGKILL, 10 s; the rest is the way there and back.
 _CANCEL_S = 30.0
 # Beyond what the runner itself needs, until the first byte of an answer.

@@ -22,7 +22,7 @@ from strata.hosts.base import Interruption
 from strata.hosts.local import MARK
 from strata.hosts.mailbox import Mailbox
 from strata.hosts.process import Started
-from strata.hosts.qmp import Qmp
+from strata.hosts.qmp import Qmp, QmpError
 from strata.hosts.served import Channel, ServedHost
 from strata.hosts.ssh import Identity, Server
 from strata.hosts.stdio import StdioChannel
@@ -40,6 +40,7 @@ _STATE_S = 300.0
 _ANSWER_S = 60.0
 _LOOK_S = 0.05
 _ENDING_S = 2.0
+_LAST_WORDS_S = 10.0
 # A state as large as this is possible; seen are 150 to 400 MiB.
 _ROOM_BYTES = 2 << 30
 # How long the guest spins while QEMU is to stop it: the shorter, the less of it is left when it is resumed.
@@ -328,7 +329,7 @@ class Machine:
         self._channel = StdioChannel(
             (*ssh.client(server), f"exec {ENGINE} serve --stdio"),
             {**os.environ, "LC_ALL": "C.UTF-8", MARK: self._marker},
-            lambda code, said: self._after_the_connection() or ssh.explain(server, code, said),
+            lambda code, said: self._after_the_connection(ssh.explain(server, code, said)),
         )
 
     def _move(self, command: str, uri: str) -> None:
@@ -402,10 +403,17 @@ class Machine:
             return "QEMU ended under the lab machine" + (f": {said.splitlines()[-1]}" if said else ".")
         return None
 
-    def _after_the_connection(self) -> str | None:
-        """As `lost`. A QEMU that is ending closes its connections a moment before it is gone."""
+    def _after_the_connection(self, said: str) -> str:
+        """Why it is lost. A QEMU that is ending closes its connections a moment before it is gone."""
         self._process.wait(_ENDING_S)
-        return self.lost()
+        reason = self.lost()
+        if reason is None:
+            # It lives and does not answer. Interrupted like this its kernel panics, and writes where it was.
+            with contextlib.suppress(HostLost, QmpError):
+                self._qmp.run("inject-nmi", timeout_s=_ENDING_S)
+                self._process.wait(_LAST_WORDS_S)
+            reason = self._ending = f"the lab machine does not answer any more: {said}"
+        return reason
 
     def _lost_in_call(self) -> str | None:
         """As `lost`, asked again and again while a machine by the virtual clock computes."""

@@ -31,8 +31,12 @@ _FILE_URI = (9, 0)
 # virtio-blk hands 20 bytes of serial number to its guest.
 _SERIAL_BYTES = 20
 
-# A panic ends QEMU (-no-reboot), an oops is a panic; a guest that its host keeps waiting is no lockup.
-_KERNEL = "console=ttyS0 quiet panic=-1 oops=panic nowatchdog workqueue.watchdog_thresh=0 net.ifnames=0 mitigations=off"
+# A panic ends QEMU (-no-reboot), an oops is a panic, and so is the interrupt that a machine gets which does not answer;
+# a guest that its host keeps waiting is no lockup.
+_KERNEL = (
+    "console=ttyS0 quiet panic=-1 oops=panic unknown_nmi_panic=1 nowatchdog workqueue.watchdog_thresh=0 "
+    "net.ifnames=0 mitigations=off"
+)
 # By the virtual clock nothing may differ from boot to boot but what the seed decides.
 _KERNEL_VIRTUAL = "nokaslr random.trust_cpu=off"
 
