@@ -49,6 +49,7 @@ test -x .venv/bin/python || want python3-venv python_can_make_venvs
 rust_is_new_enough || packages+=(RUST)
 if [[ ${1:-run} == test ]]; then
     want chromium have chromium
+    want strace have strace
     want fonts-dejavu-core test -d /usr/share/fonts
     if rust_is_new_enough && ! have rustup; then
         have cargo-fmt || packages+=(RUSTFMT)
