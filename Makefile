@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup setup-test demo lab test test-lab exact test-full lint lint-python lint-rust docs lock clean
+.PHONY: setup setup-test demo lab test test-lab exact fuzz test-full lint lint-python lint-rust docs lock clean
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -57,6 +57,12 @@ test-lab: setup-test lab
 # Every layer by the virtual clock, run twice and compared digit by digit.
 exact: setup-test lab
 	$(VENV)/pytest tests/lab/test_exact.py -m ""
+
+# A million texts that coverage leads to, read by the language of workloads; needs a nightly Rust and cargo-fuzz.
+fuzz:
+	mkdir -p target/fuzz-corpus
+	cd crates/wml && cargo +nightly fuzz run --target-dir ../../target/fuzz text ../../target/fuzz-corpus \
+		../engine/src/wml/builtin tests/fixtures -- -runs=1000000 -timeout=20 -max_len=8192
 
 # The slow tests as well (2,000 A/A campaigns, the ready campaigns), and every benchmark.
 test-full: setup-test lab lint

@@ -1,4 +1,4 @@
-"""What the workload engine asks of the kernel, as strace sees it, against what it says it did and the notes describe."""
+"""What the workload engine asks of the kernel, as strace sees it, against what it says it did and the notes say."""
 
 from __future__ import annotations
 
