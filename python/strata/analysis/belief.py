@@ -1,0 +1,130 @@
+"""How sure we are which stack is best: from joint draws of the posteriors (`additive`) of all workloads.
+
+The score of a stack is the weighted mean of the logarithms of its primary metrics. It is formed draw by draw, so
+weights may change after the run without a new trial. Draws are widened about their mean by `widening`: spreads are
+estimated, and a posterior that takes them as known is too sure (`python -m strata.design.simulate` measures it).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from strata.analysis.additive import Array, Ints, Posterior
+
+DRAWS = 1000
+WIDENING, WIDENING_SMALL = 1.1, 1.25  # fixed by simulation; the larger one for few stacks, and where factors fail
+SMALL = 60  # stacks
+TIED_MASS = 0.95
+INTERVAL_Z = 1.959964
+_CANDIDATES = 4
+ODD_RESIDUAL = 0.05  # spread of the stacks' own residuals beyond which their factors do not explain them
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """Arrays are over all stacks of the layout; logarithms of ratios, larger is better."""
+
+    chosen: int
+    sure: float  # P(the chosen one is within the margin of the best)
+    best: Array  # P(this one is the best)
+    close: Array  # P(this one is within the margin of the best)
+    tied: Ints  # indices, likeliest first
+    level: Array  # posterior mean of the score
+    gap: Array  # of the score to the chosen one's
+    half: Array  # half the width of the 95 % interval of `gap`, one by one
+    draws: Array
+    widening: float
+
+
+def widening(posteriors: Sequence[Posterior], stacks: int) -> float:
+    """How much wider than computed the posterior is taken to be."""
+    plain = stacks >= SMALL and all(explained(posterior) for posterior in posteriors)
+    return WIDENING if plain else WIDENING_SMALL
+
+
+def explained(posterior: Posterior) -> bool:
+    """Whether the factors say what a stack achieves: without, a stack that was not visited is a guess."""
+    return bool(posterior.layout.kinds) and float(posterior.spreads[-1]) <= ODD_RESIDUAL
+
+
+def believe(
+    posteriors: Sequence[Posterior],
+    weights: Sequence[float],
+    eligible: Ints,
+    *,
+    margin: float,
+    chance: np.random.Generator,
+    draws: int = DRAWS,
+) -> Belief:
+    """`margin`: on the log scale. `eligible`: the stacks that may be chosen, at least one; a posterior per workload."""
+    wide = widening(posteriors, posteriors[0].visits.size)
+    shares = normal(weights)
+    mean = sum((w * p.level for w, p in zip(shares, posteriors, strict=True)), np.zeros(posteriors[0].visits.size))
+    drawn = sum(
+        (w * p.draws(chance, draws) for w, p in zip(shares, posteriors, strict=True)),
+        np.zeros((draws, mean.size)),
+    )
+    drawn = mean + wide * (drawn - mean)
+    among = drawn[:, eligible]
+    top = among.max(axis=1)
+    close = np.zeros(mean.size)
+    close[eligible] = (among >= top[:, None] - margin).mean(axis=0)
+    best = np.zeros(mean.size)
+    best[eligible] = np.bincount(among.argmax(axis=1), minlength=eligible.size) / draws
+    leading = eligible[np.argsort(-mean[eligible], kind="stable")[:_CANDIDATES]]
+    chosen = int(max(leading, key=lambda k: close[k]))
+    by_mass = np.argsort(-best, kind="stable")
+    likely = by_mass[: int(np.searchsorted(np.cumsum(best[by_mass]), TIED_MASS)) + 1]
+    tied = {chosen, *likely.tolist(), *np.flatnonzero(close > 1 - TIED_MASS).tolist()}
+    spread = wide * np.sqrt(spread2_of_gaps(posteriors, shares, chosen))
+    return Belief(
+        chosen=chosen,
+        sure=float(close[chosen]),
+        best=best,
+        close=close,
+        tied=np.array(sorted(tied, key=lambda k: (k != chosen, -mean[k])), dtype=np.int64),
+        level=mean,
+        gap=mean - mean[chosen],
+        half=INTERVAL_Z * spread,
+        draws=drawn,
+        widening=wide,
+    )
+
+
+def spread2_of_gaps(posteriors: Sequence[Posterior], shares: Sequence[float], chosen: int) -> Array:
+    """Posterior variance of each stack's score less the chosen one's; 0 for the chosen one."""
+    total = np.zeros(posteriors[0].visits.size)
+    for share, posterior in zip(shares, posteriors, strict=True):
+        apart = posterior.loading - posterior.loading[chosen]
+        variance = np.einsum("ij,ij->i", apart @ posterior.cov, apart) + posterior.own**2 + posterior.own[chosen] ** 2
+        variance[chosen] = 0.0
+        total += share**2 * variance
+    return total
+
+
+def normal(weights: Sequence[float]) -> list[float]:
+    """Weights that sum to 1."""
+    total = math.fsum(weights)
+    return [weight / total for weight in weights]
+
+
+def visits_to_go(belief: Belief, visits: Ints, margin: float, confidence: float) -> int | None:
+    """About how many more visits until the belief is as sure, were all draws to close in on their mean; None: unknown.
+
+    Visits go to the tied group, and a spread shrinks with the root of the visits that it has.
+    """
+    if belief.sure >= confidence:
+        return 0
+    away = belief.draws - belief.level
+    have = float(visits[belief.tied].sum())
+    for factor in (1.25, 1.5, 2, 3, 4, 6, 8, 12, 16, 32):
+        draws = belief.level + away / math.sqrt(factor)
+        eligible = belief.draws.max(axis=0) > -math.inf
+        top = draws[:, eligible].max(axis=1)
+        if float((top - draws[:, belief.chosen] <= margin).mean()) >= confidence:
+            return max(1, math.ceil(have * (factor - 1)))
+    return None

@@ -1,0 +1,196 @@
+"""Visits where they matter: stacks that may be the best are measured again, hopeless ones hardly or not at all.
+
+An additive model of the stacks' factors (`analysis.additive`) says what each stack may achieve, also those that were
+never built. Every batch, two stacks are drawn for each visit by the chance that they are the best (top-two Thompson
+sampling: Russo, "Simple Bayesian algorithms for best-arm identification", Operations Research 68:6, 2020), and the one
+whose visit teaches more for its cost is taken. It stops when the chosen stack is within the margin of the best with the
+confidence asked for, and has been visited often enough for its own figure to be more than luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from strata.analysis.additive import (
+    DRIFT_PER_ROOT_HOUR,
+    Array,
+    Ints,
+    Layout,
+    Posterior,
+    Readings,
+    fit,
+    steps_of,
+)
+from strata.analysis.belief import Belief, believe, normal, visits_to_go
+
+BATCH = 8
+FEWEST_VISITS = 5  # of the stack that is chosen
+FEWEST_AT_START = 16  # stacks
+_SECOND_LOOKS = 4  # of a batch at most
+_SURPRISE = 1.5  # spreads
+_TRIES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """`visits` in order; empty exactly when it stops because it is sure enough."""
+
+    visits: tuple[int, ...]
+    belief: Belief | None  # None while the first stacks are visited
+    to_go: int | None  # visits, about; None: not known
+
+
+def start(shape: Layout, eligible: Ints, chance: np.random.Generator) -> list[int]:
+    """The stacks to visit first: enough to see every level, and levels and pairs of levels about equally often."""
+    factors = shape.codes.shape[1]
+    levels = [int(shape.codes[:, j].max(initial=0)) + 1 for j in range(factors)]
+    wanted = max(int(1.5 * (1 + sum(level - 1 for level in levels))), FEWEST_AT_START)
+    if factors == 0 or wanted >= eligible.size:
+        return [int(k) for k in chance.permutation(eligible)]
+    left = [int(k) for k in chance.permutation(eligible)]
+    # How often each column (a level or a pair) was taken, weighed so that factors of many levels count alike.
+    size = np.bincount(shape.term)[shape.term].astype(float)
+    worth = np.where(shape.term < factors, size, 0.5)
+    taken = np.zeros(shape.columns.shape[1])
+    order: list[int] = []
+    while len(order) < wanted:
+        score = shape.columns[left] @ (taken * worth)
+        k = left.pop(int(np.argmin(score)))
+        order.append(k)
+        taken += shape.columns[k]
+    return order
+
+
+def decide(
+    shape: Layout,
+    readings: Sequence[Readings],
+    weights: Sequence[float],
+    eligible: Ints,
+    *,
+    margin: float,
+    confidence: float,
+    seed: int,
+    cost: Array | None = None,
+    drift: float = DRIFT_PER_ROOT_HOUR,
+) -> Next:
+    """From all readings of each workload; the same for the same arguments."""
+    posteriors = [fit(shape, each, drift=drift) for each in readings]
+    chance = np.random.default_rng([seed, len(readings[0])])
+    odd = surprising(
+        posteriors, weights, [driftless(*pair) for pair in zip(posteriors, readings, strict=True)], eligible, margin
+    )
+    return choose(
+        posteriors,
+        weights,
+        eligible,
+        margin=margin,
+        confidence=confidence,
+        chance=chance,
+        cost=cost,
+        surprises=odd,
+    )
+
+
+def driftless(posterior: Posterior, readings: Readings) -> Array:
+    """Mean reading of each stack with the drift taken out; nan where there is none."""
+    step, _ = steps_of(readings.hour)
+    stacks = posterior.visits.size
+    total = np.bincount(readings.stack, readings.value - posterior.drift[step], stacks)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total / posterior.visits)
+
+
+def choose(
+    posteriors: Sequence[Posterior],
+    weights: Sequence[float],
+    eligible: Ints,
+    *,
+    margin: float,
+    confidence: float,
+    chance: np.random.Generator,
+    cost: Array | None = None,
+    surprises: Ints | None = None,
+    batch: int = BATCH,
+    fewest: int = FEWEST_VISITS,
+) -> Next:
+    """The next visits among `eligible`, after the start. `cost` of a visit of each stack, in any unit.
+
+    `surprises`: stacks visited once whose only reading is better than the model expects (`surprising`).
+    """
+    belief = believe(posteriors, weights, eligible, margin=margin, chance=chance)
+    visits = posteriors[0].visits
+    if belief.sure >= confidence and visits[belief.chosen] >= fewest:
+        return Next((), belief, 0)
+    shares = normal(weights)
+    zero = np.zeros(visits.size)
+    known = sum((w**2 * p.variance() for w, p in zip(shares, posteriors, strict=True)), zero)
+    noise = sum((w**2 * p.noise**2 for w, p in zip(shares, posteriors, strict=True)), zero)
+    price = np.ones(visits.size) if cost is None else cost / cost.mean()
+    wanted = list(surprises[:_SECOND_LOOKS]) if surprises is not None else []
+    if belief.sure >= confidence:
+        wanted = [belief.chosen] * (fewest - int(visits[belief.chosen]))
+    winners = eligible[belief.draws[:, eligible].argmax(axis=1)]
+    planned = np.bincount(np.asarray(wanted, dtype=np.int64), minlength=visits.size)
+    while len(wanted) < batch:
+        first = int(chance.choice(winners))
+        second = _challenger(belief, winners, eligible, first, chance)
+        gain = known**2 / (known + noise) / (1 + planned) / price
+        k = first if gain[first] > gain[second] else second
+        planned[k] += 1
+        wanted.append(k)
+    ordered = apart([int(k) for k in chance.permutation(np.asarray(wanted[:batch], dtype=np.int64))])
+    to_go = visits_to_go(belief, visits, margin, confidence)
+    if to_go is not None:
+        to_go = max(to_go, fewest - int(visits[belief.chosen]))
+    return Next(tuple(ordered), belief, to_go)
+
+
+def surprising(
+    posteriors: Sequence[Posterior],
+    weights: Sequence[float],
+    values: Sequence[Array],
+    eligible: Ints,
+    margin: float,
+) -> Ints:
+    """Stacks visited once that would contend if their one reading (`values`, per workload) were taken at its word.
+
+    A single good reading is the hardest to believe and the costliest to miss. Most surprising first.
+    """
+    shares = normal(weights)
+    zero = np.zeros(values[0].size)
+    seen = sum((w * v for w, v in zip(shares, values, strict=True)), zero)
+    level = sum((w * p.level for w, p in zip(shares, posteriors, strict=True)), zero)
+    noise2 = sum((w**2 * p.noise**2 for w, p in zip(shares, posteriors, strict=True)), zero)
+    once = eligible[posteriors[0].visits[eligible] == 1]
+    odd = (seen[once] - level[once]) / np.sqrt(noise2[once])
+    contending = seen[once] >= level[eligible].max() - margin
+    found = once[(odd > _SURPRISE) & contending]
+    return np.asarray(found[np.argsort(-(seen - level)[found], kind="stable")], dtype=np.int64)
+
+
+def _challenger(belief: Belief, winners: Ints, eligible: Ints, first: int, chance: np.random.Generator) -> int:
+    for _ in range(_TRIES):
+        second = int(chance.choice(winners))
+        if second != first:
+            return second
+    # Nearly certain: whoever comes second in one draw.
+    draw = belief.draws[int(chance.integers(belief.draws.shape[0]))].copy()
+    draw[first] = -np.inf
+    return int(eligible[np.argmax(draw[eligible])])
+
+
+def apart(order: list[int], last: int | None = None) -> list[int]:
+    """The same visits, no stack twice in a row (nor first after `last`) as far as that can be."""
+    left, made = list(order), list[int]()
+    while left:
+        before = made[-1] if made else last
+        counts: Mapping[int, int] = {k: left.count(k) for k in left}
+        # A stack that fills more than half of what is left has to go now, or it will meet itself.
+        crowded = [k for k in counts if 2 * counts[k] > len(left) and k != before]
+        k = crowded[0] if crowded else next((k for k in left if k != before), left[0])
+        left.remove(k)
+        made.append(k)
+    return made
