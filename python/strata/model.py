@@ -463,6 +463,10 @@ class Event:
     text: str
 
 
+Design = Literal["auto", "rounds", "race", "adaptive"]
+"""How visits are chosen; "auto": by the number of stacks and what they have in common (`design.choice`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How the campaign decides."""
@@ -471,6 +475,8 @@ class Rule:
     within: float = 0.03  # stacks closer than this fraction are as good as each other
     confidence: float = 0.95
     budget_s: float | None = None
+    design: Design = "rounds"
+    certify: bool = False  # after the design is sure: fresh rounds of the shortlist, judged without the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,3 +505,4 @@ class View:
     testbed: Testbed = Testbed()
     losses: tuple[Loss, ...] = ()
     evidence: tuple[Evidence, ...] = ()  # only where it was asked for: it can be long
+    factors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # stack -> factor -> level

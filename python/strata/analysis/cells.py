@@ -85,10 +85,17 @@ def log_table(view: View, workload: WorkloadView, stacks: Sequence[str]) -> Arra
         return sums / counts
 
 
-def score_table(view: View, stacks: Sequence[str]) -> Array:
-    """Mean of the logarithms over the workloads; NaN unless the visit has a figure under every one of them."""
+def score_table(view: View, stacks: Sequence[str], weights: Sequence[float] | None = None) -> Array:
+    """Mean of the logarithms over the workloads; NaN unless the visit has a figure under every one of them.
+
+    `weights`: of the workloads; None: equal. One of weight 0 still has to have its figure.
+    """
     tables = [log_table(view, workload, stacks) for workload in view.workloads]
-    return np.asarray(np.mean(tables, axis=0)) if tables else np.full((len(stacks), 0), np.nan)
+    if not tables:
+        return np.full((len(stacks), 0), np.nan)
+    if weights is None:
+        return np.asarray(np.mean(tables, axis=0))
+    return np.asarray(np.average(tables, axis=0, weights=weights))
 
 
 def effects(table: Array) -> Array:

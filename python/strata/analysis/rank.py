@@ -58,6 +58,7 @@ class Row:
     visits: int  # with a figure under every workload
     metrics: Mapping[str, Mapping[str, Estimate]]  # workload -> metric -> figure, all metrics
     against_leader: Mapping[str, Pair]  # workload -> the same comparison by that workload's primary metric alone
+    best: float | None = None  # P(this is the best stack), where a model says
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +79,19 @@ class Ranking:
     rounds_needed: int | None  # in all, for a decision at the present spread; None: decided, unknown, or over 100
     sentences: tuple[str, ...]  # the verdict first, then what to know or do
     method: str  # how it was compared, one sentence
+    sure: float | None = None  # P(the leader is within the margin of the best), where a model says
 
 
-def rank(view: View, *, metrics: Metrics = "all") -> Ranking:
+def rank(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics = "all") -> Ranking:
     """From whatever the run has so far. Never raises for missing figures.
+
+    `weights`: of the workloads, in the order of the view; None: equal.
 
     `metrics`: which figures the rows hold beside the ranking; it itself is the same.
     """
     figures = estimates(view, metrics)
     tried = {trial.stack for trial in view.trials} | {visit.stack for visit in view.failed}
-    rows, unranked, rounds_needed = _rows(view, figures, tried)
+    rows, unranked, rounds_needed = _rows(view, figures, tried, weights)
     leader = rows[0].stack if rows else None
     group = [row for row in rows if row.tied]
     settled = all(row.decision in ("leader", "equivalent") for row in group)
@@ -114,11 +118,14 @@ def rank(view: View, *, metrics: Metrics = "all") -> Ranking:
 
 
 def _rows(
-    view: View, figures: Mapping[str, Mapping[str, Mapping[str, Estimate]]], tried: AbstractSet[str]
+    view: View,
+    figures: Mapping[str, Mapping[str, Mapping[str, Estimate]]],
+    tried: AbstractSet[str],
+    weights: Sequence[float] | None,
 ) -> tuple[list[Row], list[Unranked], int | None]:
     skipped = {skip.stack for skip in view.skipped}
     stacks = [stack for stack in dict.fromkeys(view.stacks) if stack not in skipped]
-    everything = score_table(view, stacks)
+    everything = score_table(view, stacks, weights)
     has = [bool((~np.isnan(cells)).any()) for cells in everything]
     unranked = [
         Unranked(

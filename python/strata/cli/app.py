@@ -58,6 +58,25 @@ _Model = Annotated[
 _Seeds = Annotated[
     int | None, typer.Option("--seeds", metavar="N", min=1, help="by the virtual clock: visits of every stack")
 ]
+_Confidence = Annotated[
+    str | None,
+    typer.Option(
+        "--confidence",
+        metavar="quick|standard|certified",
+        help="visit until the best is known: quick 80 %, standard 95 %; certified: the shortlist again, by no model",
+    ),
+]
+_Within = Annotated[
+    str | None, typer.Option("--within", metavar="PERCENT", help="stacks closer than this are as good; default 3%")
+]
+_Design = Annotated[
+    str | None,
+    typer.Option("--design", metavar="auto|rounds|race|adaptive", help="how visits are chosen; auto with --confidence"),
+]
+_Weights = Annotated[
+    str | None,
+    typer.Option("--weights", metavar="WORKLOAD=N,...", help="of the workloads, in place of equal ones; no new trials"),
+]
 _Json = Annotated[bool, typer.Option("--json", help="for programs")]
 _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="the directory of a run")]
 
@@ -104,6 +123,9 @@ def run(
         str | None, typer.Option("--budget", metavar="TIME", help="stop asking for more after 20m, 8h ...")
     ] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="visits of every stack")] = None,
+    confidence: _Confidence = None,
+    within: _Within = None,
+    design: _Design = None,
     size: _Size = [],  # noqa: B006
     device: _Device = [],  # noqa: B006
     wipe: _Wipe = [],  # noqa: B006
@@ -120,7 +142,8 @@ def run(
     from strata.cli import run, written
 
     where = written.Where(on, clock, debian, kernel, tuple(disk), seeds)
-    run.run(what, workload, out, budget, rounds, size, device, wipe, where, yes, json)
+    decide = run.Decide(budget, rounds, confidence, within, design)
+    run.run(what, workload, out, decide, size, device, wipe, where, yes, json)
 
 
 @app.command()
@@ -132,11 +155,19 @@ def status(directory: _Directory, json: _Json = False) -> None:
 
 
 @app.command()
-def verdict(directory: _Directory, json: _Json = False) -> None:
+def verdict(
+    directory: _Directory,
+    weights: _Weights = None,
+    pareto: Annotated[
+        str | None,
+        typer.Option("--pareto", metavar="METRIC,...", help="who is beaten by no other in all of these at once"),
+    ] = None,
+    json: _Json = False,
+) -> None:
     """Which stack is best, which tie with it, or that the data do not say."""
     from strata.cli import verdict
 
-    verdict.verdict(directory, json)
+    verdict.verdict(directory, json, weights, pareto)
 
 
 @app.command()

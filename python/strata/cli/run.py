@@ -4,28 +4,43 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import typer
 
 from strata import layers
 from strata.cli import verdict, watch, written
 from strata.errors import BadInput, Refused
-from strata.model import Rule
+from strata.model import Design, Rule
 from strata.run import campaign as running
 from strata.run import lock, session, testbeds
 from strata.run.signals import Interrupts
 from strata.store.writer import Store
-from strata.units import human_size, parse_time
+from strata.units import human_size, parse_percent, parse_time
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """What the command line says of the decision; each of them holds over what was said before."""
+
+    budget: str | None = None
+    rounds: int | None = None
+    confidence: str | None = None
+    within: str | None = None
+    design: str | None = None
+
+
+# P(within the margin of the best) to stop at, and whether the shortlist is measured again without the model.
+_LEVELS = {"quick": (0.80, False), "standard": (0.95, False), "certified": (0.95, True)}
 
 
 def run(
     what: list[str],
     loads: list[str],
     out: Path | None,
-    budget: str | None,
-    rounds: int | None,
+    decide: Decide,
     sizes: list[str],
     device: list[str],
     wipe: list[str],
@@ -43,7 +58,9 @@ def run(
             if store is not None:
                 running.recover(store, interrupts, watch.plain(sys.stderr))
             kept = store.rule() if store else None
-            rule = _rule(kept, campaign.rule, written.is_file(what), budget, rounds or where.seeds)
+            if where.seeds:
+                decide = replace(decide, rounds=decide.rounds or where.seeds)
+            rule = rule_of(kept, campaign.rule, written.is_file(what), decide)
             with testbeds.sites(campaign, directory, "look", interrupts, _say) as sites:
                 order = session.order(sites, replace(campaign, rule=rule), given, directory)
                 _confirm(order, yes, interrupts)
@@ -74,21 +91,57 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _rule(kept: Rule | None, asked: Rule, from_file: bool, budget: str | None, rounds: int | None) -> Rule:
+def rule_of(kept: Rule | None, asked: Rule, from_file: bool, decide: Decide) -> Rule:
     """What the command line says, then what the campaign file says; but rounds asked for once stay asked for.
 
     Expressions say nothing of rules: there, what holds in a run that goes on stays.
     """
     rule = asked
     if kept is not None:
-        rule = replace(asked, rounds=max(asked.rounds, kept.rounds)) if from_file else kept
+        more = replace(asked, rounds=max(asked.rounds, kept.rounds), design=kept.design, certify=kept.certify)
+        rule = more if from_file else kept
     try:
-        budget_s = rule.budget_s if budget is None else parse_time(budget)
+        budget_s = rule.budget_s if decide.budget is None else parse_time(decide.budget)
     except ValueError as error:
         raise BadInput(f"--budget: {error}.") from error
-    if not rounds and rule.rounds != asked.rounds:
+    try:
+        within = rule.within if decide.within is None else parse_percent(decide.within)
+    except ValueError as error:
+        raise BadInput(f"--within: {error}.") from error
+    if not 0 < within < 1:
+        raise BadInput("--within takes a percentage between 0% and 100%, as 3%.")
+    rule = _designed(replace(rule, budget_s=budget_s, within=within), decide, kept)
+    if rule.design == "rounds" and not decide.rounds and rule.rounds != asked.rounds:
         print(f"going on to {rule.rounds} rounds, as asked for before; --rounds changes that", file=sys.stderr)
-    return replace(rule, budget_s=budget_s, rounds=rounds or rule.rounds)
+    return replace(rule, rounds=decide.rounds or rule.rounds)
+
+
+def _designed(rule: Rule, decide: Decide, kept: Rule | None) -> Rule:
+    """--confidence alone leaves it to the stacks how visits are chosen; a run that goes on keeps its way."""
+    confidence, certify = rule.confidence, rule.certify
+    if decide.confidence is not None:
+        if decide.confidence not in _LEVELS:
+            raise BadInput(f"--confidence takes {', '.join(_LEVELS)}; '{decide.confidence}' is none of them.")
+        confidence, certify = _LEVELS[decide.confidence]
+    design: Design = rule.design
+    if decide.design is not None:
+        if decide.design not in ("auto", "rounds", "race", "adaptive"):
+            raise BadInput(f"--design takes auto, rounds, race or adaptive; '{decide.design}' is none of them.")
+        design = cast("Design", decide.design)
+    elif decide.rounds:
+        design = "rounds"
+    elif decide.confidence is not None and design == "rounds":
+        design = "auto"
+    if decide.rounds and design != "rounds":
+        raise BadInput(
+            f"--rounds is how often rounds visit every stack; leave it out, or take --design rounds, not {design}."
+        )
+    if certify and design in ("rounds", "race"):
+        raise BadInput(
+            f"--confidence certified measures again what a model chose; with --design {design} there is none: "
+            "take --confidence standard."
+        )
+    return replace(rule, confidence=confidence, certify=certify, design=design)
 
 
 def _as_file_name(name: str) -> str:

@@ -18,6 +18,8 @@ def status(directory: Path, as_json: bool) -> None:
         return
     state = "running now" if running else "not running"
     print(f"{now.name}: {now.visits_done} of {now.visits_planned} visits done, {state}")
+    if now.decision:
+        print(now.decision)
     if now.losses:
         print(f"{now.losses} attempts were lost with their machine; the report says how.")
     if now.quarantined:

@@ -220,14 +220,15 @@ class _Picture:
 
 
 def _ranking(directory: Path) -> list[str]:
-    from strata.analysis import rank
+    from strata.analysis import modelled
     from strata.store import reader
 
-    ranking = rank.rank(reader.view(directory), metrics="primary")
-    rows = []
+    ranking = modelled.ranking(reader.view(directory), metrics="primary")
+    rows = [] if ranking.sure is None else [f"P(the first is as good as the best) = {ranking.sure:.2f}"]
     for row in ranking.rows[:_RANKING_ROWS]:
         ratio = "" if row.ratio is None else f"{row.ratio.point:6.2f}x "
-        rows.append(f"{'=' if row.tied else ' '} {ratio} {row.visits:3d} visits  {row.stack}")
+        chance = "" if row.best is None else f" P(best) {row.best:4.2f}"
+        rows.append(f"{'=' if row.tied else ' '} {ratio} {row.visits:3d} visits{chance}  {row.stack}")
     if len(ranking.rows) > _RANKING_ROWS:
         rows.append(f"  and {len(ranking.rows) - _RANKING_ROWS} more")
     return rows

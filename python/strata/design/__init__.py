@@ -10,7 +10,10 @@ asks again with a fresh view, until the batch says stop. So a rule
 - returns no visits exactly when it stops, and says why in `decision`, a sentence for people;
 - counts a visit that failed as done: a failure is an outcome, not a reason to try until it works.
 
-`rounds` visits every stack equally often. Rules that learn from the figures plug in beside it.
+    rounds     every stack equally often
+    race       rounds of those that may still be the best
+    adaptive   visits where a model of the factors says that they matter
+    choice     which of them, and why
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ class Batch:
     visits: tuple[tuple[int, str], ...]  # (round, stack) in the order to make them; rounds count from 0
     stop: bool  # True exactly when there are no visits
     decision: str  # what was decided and why, a sentence
+    to_go: int | None = None  # about how many visits come after these; None: not known
 
 
 class NextBatch(Protocol):
@@ -40,3 +44,14 @@ class NextBatch(Protocol):
         seconds_left: float | None = None,
         seconds_per_visit: float | None = None,
     ) -> Batch: ...
+
+
+def stopped(decision: str) -> Batch:
+    return Batch((), True, decision)
+
+
+def used_up(visits: int, seconds_left: float | None, seconds_per_visit: float | None) -> bool:
+    """Whether a batch of `visits` does not fit into what is left of the budget."""
+    if seconds_left is None:
+        return False
+    return seconds_left <= 0 or (seconds_per_visit is not None and seconds_per_visit * visits > seconds_left)

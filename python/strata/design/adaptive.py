@@ -9,6 +9,7 @@ confidence asked for, and has been visited often enough for its own figure to be
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,10 @@ from strata.analysis.additive import (
     steps_of,
 )
 from strata.analysis.belief import Belief, believe, normal, visits_to_go
+from strata.analysis.evidence import CERTIFYING, equal_weights, evidence
+from strata.design import Batch, certify, stopped, used_up
+from strata.model import View
+from strata.units import human_time
 
 BATCH = 8
 FEWEST_VISITS = 5  # of the stack that is chosen
@@ -194,3 +199,115 @@ def apart(order: list[int], last: int | None = None) -> list[int]:
         left.remove(k)
         made.append(k)
     return made
+
+
+# ---------------------------------------------------------------- in a campaign
+
+
+def next_batch(
+    view: View,
+    runnable: Sequence[str],
+    *,
+    seconds_left: float | None = None,
+    seconds_per_visit: float | None = None,
+) -> Batch:
+    """The next visits. Their round is how often the stack was visited before; all that is asked for fits the budget."""
+    found = evidence(view, runnable)
+    if found.eligible.size == 0:
+        return stopped("Stopped: no stack is left that can run and does not fail.")
+    rule = view.rule
+    first = _still_to_start(view, found.shape, found.eligible, found.stacks)
+    if first or found.visited == 0:
+        visits, to_go = [found.stacks[k] for k in first[:BATCH]], len(first[BATCH:])
+        seen = len({trial.stack for trial in view.trials} | {visit.stack for visit in view.failed})
+        text = f"A first look: {len(visits)} stacks that between them have the most levels, after {seen} others."
+        if not visits:
+            return stopped("Stopped: not one visit gave a figure.")
+        return _within_budget(view, visits, text, to_go, seconds_left, seconds_per_visit)
+    decided = decide(
+        found.shape,
+        found.readings,
+        equal_weights(view),
+        found.eligible,
+        margin=-math.log1p(-rule.within),
+        confidence=rule.confidence,
+        seed=view.seed,
+        cost=found.cost,
+        drift=found.drift,
+    )
+    belief = decided.belief
+    assert belief is not None
+    lead, sure = found.stacks[belief.chosen], f"P(within {rule.within:.2g} of the best) = {belief.sure:.2f}"
+    if not decided.visits:
+        if rule.certify:
+            batch = _certification(view, [found.stacks[k] for k in _shortlist(belief)], seconds_left, seconds_per_visit)
+            if batch is not None:
+                return batch
+        return stopped(f"Stopped: {lead} is the one to choose, {sure}; {rule.confidence:.2f} was asked for.")
+    text = f"{lead} leads, {sure}; {len(belief.tied)} of {len(found.stacks)} stacks may be as good."
+    visits = [found.stacks[k] for k in decided.visits]
+    after = None if decided.to_go is None else max(decided.to_go - len(visits), 0)
+    return _within_budget(view, visits, text, after, seconds_left, seconds_per_visit)
+
+
+def _still_to_start(view: View, shape: Layout, eligible: Ints, stacks: Sequence[str]) -> list[int]:
+    """What is left of the start. A run that began otherwise (rounds, a race) has it behind it when it saw as many."""
+    order = start(shape, eligible, np.random.default_rng([view.seed, 0]))
+    tried = {trial.stack for trial in view.trials} | {visit.stack for visit in view.failed}
+    if len(tried) >= len(order):
+        return []
+    return [k for k in order if stacks[k] not in tried]
+
+
+def _shortlist(belief: Belief) -> list[int]:
+    """The tied group; at least two, for there is nothing to certify about one."""
+    tied = [int(k) for k in belief.tied]
+    rest = [int(k) for k in np.argsort(-belief.best, kind="stable") if k not in tied and belief.best[k] > 0]
+    return tied if len(tied) > 1 else tied + rest[:1]
+
+
+def _certification(
+    view: View, shortlist: Sequence[str], seconds_left: float | None, seconds_per_visit: float | None
+) -> Batch | None:
+    """None when it is over, or there is nothing to certify."""
+    visits = certify.next_round(view, shortlist)
+    if not visits:
+        return None
+    if used_up(len(visits), seconds_left, seconds_per_visit):
+        return stopped("Stopped: the budget is used up before the shortlist was certified.")
+    number = visits[0][0] - CERTIFYING + 1
+    return Batch(tuple(visits), False, f"Round {number} of the certification: {len(visits)} stacks of the shortlist.")
+
+
+def _within_budget(
+    view: View,
+    stacks: Sequence[str],
+    text: str,
+    to_go: int | None,
+    seconds_left: float | None,
+    seconds_per_visit: float | None,
+) -> Batch:
+    """The visits with their rounds; as many as fit into what is left."""
+    if seconds_left is not None and seconds_per_visit:
+        stacks = stacks[: max(int(seconds_left / seconds_per_visit), 0)]
+    if not stacks or used_up(len(stacks), seconds_left, seconds_per_visit):
+        budget = "" if view.rule.budget_s is None else f" of {human_time(view.rule.budget_s)}"
+        return stopped(f"Stopped: the budget{budget} is used up. {text}")
+    taken: dict[str, set[int]] = {}
+    for trial in view.trials:
+        taken.setdefault(trial.stack, set()).add(trial.round)
+    for failed in view.failed:
+        taken.setdefault(failed.stack, set()).add(failed.round)
+    last = max(view.trials, key=lambda trial: trial.order, default=None)
+    place = {stack: k for k, stack in enumerate(dict.fromkeys(stacks))}
+    names = list(place)
+    order = apart([place[stack] for stack in stacks], place.get(last.stack) if last is not None else None)
+    if to_go:
+        text += f" About {to_go} visits to go after these {len(stacks)}."
+    visits = []
+    for k in order:
+        used = taken.setdefault(names[k], set())
+        number = next(n for n in range(CERTIFYING) if n not in used)
+        used.add(number)
+        visits.append((number, names[k]))
+    return Batch(tuple(visits), False, text, to_go)

@@ -1,112 +1,87 @@
-"""A race without a model: rounds of all that may still be the best; who is shown to be worse drops out.
-
-Every stack is compared with the leader by the differences within the rounds that both have, with intervals that hold
-however often one looks (`analysis.anytime`), each at an error of (1 - confidence) / (K - 1). It ends when everything
-left is shown to be within the margin of the leader. It assumes nothing about how stacks are related, so it also serves
-where they have nothing in common, and pays for that: each stack is visited several times.
-
-Before differences are taken, a reading that is far from the stack's others (3 spreads by the median) is pulled in to
-that distance: one visit hit by something else must not decide.
-"""
+"""A race without a model (`analysis.survivors`): interleaved rounds of the stacks that may still be the best."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import random
+from collections.abc import Sequence
 
 import numpy as np
 
-from strata.analysis.anytime import Prior, half_width, moderated, prior_of
-from strata.analysis.cells import Array
+from strata.analysis.cells import score_table
+from strata.analysis.evidence import CERTIFYING, FAILURES_TO_DROP
+from strata.analysis.survivors import standing
+from strata.design import Batch, stopped, used_up
+from strata.model import View
+from strata.units import human_time
 
 MOST_ROUNDS = 40
-_FEWEST_TO_PULL = 4
-_FAR = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """After all rounds so far. Arrays are over the stacks of the table; logarithms, to the leader."""
-
-    alive: tuple[int, ...]
-    leader: int | None  # None: no stack has a figure
-    gap: Array  # nan where nothing was compared
-    half: Array
-    rounds: int  # complete
-    settled: bool  # every stack left is within the margin of the leader, or alone
-
-
-def standing(table: Array, margin: float, confidence: float) -> Standing:
-    """`table`: stacks x rounds of logarithms, larger is better; nan: no figure, for a stack that failed or dropped out.
-
-    Replays the race round by round, so that the same table always gives the same survivors.
-    """
-    stacks, rounds = table.shape
-    alive = list(range(stacks))
-    gap, half = np.full(stacks, np.nan), np.full(stacks, np.inf)
-    error = (1 - confidence) / max(stacks - 1, 1)
-    leader: int | None = None
-    settled = False
-    known: Prior | None = None  # kept while the field shrinks: late in the race few are left to learn from
-    for number in range(1, rounds + 1):
-        if number >= 2:  # who never gave a figure is out
-            alive = [k for k in alive if not np.isnan(table[k, :number]).all()]
-        if number < 2 or not alive:
-            continue
-        so_far = _pulled(table[alive, :number])
-        lead = int(np.argmax(_means(so_far)))
-        leader = alive[lead]
-        mean, width, known = _against(so_far, lead, error, known)
-        gap[alive], half[alive] = mean, width
-        keep = mean + width >= 0
-        keep[lead] = True
-        settled = bool(np.all((mean + width)[keep & (np.arange(len(alive)) != lead)] < margin))
-        alive = [k for k, stays in zip(alive, keep, strict=True) if stays]
-    if leader is None and rounds and not np.isnan(table[:, 0]).all():
-        leader = int(np.nanargmax(table[:, 0]))
-    return Standing(tuple(alive), leader, gap, half, rounds, settled and leader is not None)
-
-
-def _means(table: Array) -> Array:
-    """Of each row, rounds taken out by their medians, so that a missed slow round is no merit."""
-    return np.asarray(np.nanmean(table - _medians(table), axis=1))
+def next_batch(
+    view: View,
+    runnable: Sequence[str],
+    *,
+    seconds_left: float | None = None,
+    seconds_per_visit: float | None = None,
+) -> Batch:
+    """What is left of the first round that is not finished, or the next round of all that are left."""
+    stacks = list(dict.fromkeys(runnable))
+    if not stacks:
+        return stopped("Stopped: not one of the stacks can run.")
+    done = _rounds_done(view)
+    failed = _failures(view)
+    margin, confidence = -math.log1p(-view.rule.within), view.rule.confidence
+    number = 0
+    table = score_table(view, stacks)[:, :CERTIFYING]
+    while True:
+        now = standing(table[:, :number], margin, confidence)
+        alive = [stacks[k] for k in now.alive if failed.get(stacks[k], 0) < FAILURES_TO_DROP]
+        if now.settled or (number >= 2 and len(alive) < 2) or not alive:
+            return stopped(_settled(stacks, now.leader, alive, number, view.rule.within, confidence))
+        if number >= MOST_ROUNDS:
+            return stopped(
+                f"Stopped after {number} rounds: {len(alive)} stacks are left, and no end is in sight; "
+                "call stacks equal that are further apart (--within)."
+            )
+        left = [stack for stack in alive if number not in done.get(stack, set())]
+        if left:
+            break
+        number += 1
+        if table.shape[1] < number:
+            table = np.hstack([table, np.full((len(stacks), 1), np.nan)])
+    if used_up(len(left), seconds_left, seconds_per_visit):
+        budget = "" if view.rule.budget_s is None else f" of {human_time(view.rule.budget_s)}"
+        return stopped(f"Stopped: the budget{budget} is used up after {number} rounds; {len(alive)} stacks are left.")
+    chance = random.Random(f"strata race {view.seed} {number}")
+    order = chance.sample(left, len(left))
+    last = max(view.trials, key=lambda trial: trial.order, default=None)
+    if last is not None and len(order) > 1 and order[0] == last.stack:
+        order = [order[1], order[0], *order[2:]]
+    visits = tuple((number, stack) for stack in order)
+    return Batch(visits, False, f"Round {number + 1} of the race: {len(alive)} of {len(stacks)} stacks are left.")
 
 
-def _medians(table: Array) -> Array:
-    return np.array([np.nanmedian(column) if (~np.isnan(column)).any() else 0.0 for column in table.T])
+def _settled(
+    stacks: Sequence[str], leader: int | None, alive: Sequence[str], rounds: int, within: float, confidence: float
+) -> str:
+    if leader is None:
+        return "Stopped: no stack gave a figure."
+    rest = "it is the only one left" if len(alive) < 2 else f"all {len(alive)} that are left are within {within:.2g}"
+    return f"Stopped after {rounds} rounds: {stacks[leader]} leads and {rest}, at a confidence of {confidence:.0%}."
 
 
-def _pulled(table: Array) -> Array:
-    """Rounds taken out, and far readings pulled in."""
-    level = table - _medians(table)
-    if table.shape[1] < _FEWEST_TO_PULL:
-        return level
-    middle = np.nanmedian(level, axis=1, keepdims=True)
-    spread = 1.4826 * np.nanmedian(np.abs(level - middle), axis=1, keepdims=True)
-    limit = _FAR * np.maximum(spread, 0.5 * np.nanmedian(spread))
-    return np.asarray(np.clip(level, middle - limit, middle + limit))
+def _rounds_done(view: View) -> dict[str, set[int]]:
+    done: dict[str, set[int]] = {}
+    for trial in view.trials:
+        done.setdefault(trial.stack, set()).add(trial.round)
+    for visit in view.failed:
+        done.setdefault(visit.stack, set()).add(visit.round)
+    return done
 
 
-def _against(table: Array, lead: int, error: float, known: Prior | None) -> tuple[Array, Array, Prior | None]:
-    """Mean difference of each row to the leader's, half its interval, and what is known of spreads.
-
-    `error` is one-sided. With fewer than 4 others nothing can be borrowed, and the interval is the exact one.
-    """
-    differences = table - table[lead]
-    count = (~np.isnan(differences)).sum(axis=1)
-    mean, width = np.zeros(count.size), np.full(count.size, np.inf)
-    others = np.arange(count.size) != lead
-    spread2 = np.zeros(count.size)
-    for k in np.flatnonzero(count >= 2):
-        spread2[k] = np.nanvar(differences[k], ddof=1)
-        mean[k] = np.nanmean(differences[k])
-    full = others & (count == count.max())
-    known = prior_of(spread2[full], int(count.max())) or known
-    for k in np.flatnonzero(others & (count >= 2)):
-        n = int(count[k])
-        width[k] = (
-            half_width(float(np.sqrt(spread2[k])), n, 2 * error)
-            if known is None
-            else float(moderated(spread2[k : k + 1], n, 2 * error, known)[0])
-        )
-    mean[lead] = width[lead] = 0.0
-    return mean, width, known
+def _failures(view: View) -> dict[str, int]:
+    count: dict[str, int] = {}
+    for visit in view.failed:
+        count[visit.stack] = count.get(visit.stack, 0) + 1
+    return count

@@ -50,6 +50,11 @@ _FLAGS = {
     "cached": "Memory can hold the data set, or could not be cleared before: part of the figure is memory.",
     "memory": "Almost no bytes reached the disk: this is the speed of memory, not of the stack.",
 }
+_MODEL_CONFIDENCE = (
+    "P is what the model and the figures say together, widened until simulated campaigns kept the error that is "
+    "stated. It speaks of this machine, these workloads and this day, not of other hardware; and of stacks never built "
+    "only as far as parts act alone and in pairs."
+)
 _DECISIONS = {
     "leader": "leads",
     "better": "may be better",
@@ -59,8 +64,10 @@ _DECISIONS = {
 }
 
 
-def build(view: View, ranking: Ranking, warnings: Sequence[Caution]) -> ReportModel:
-    """`ranking` and `warnings` are of this very `view`. Never raises for missing figures."""
+def build(
+    view: View, ranking: Ranking, warnings: Sequence[Caution], weights: Sequence[float] | None = None
+) -> ReportModel:
+    """`ranking` (made with `weights`) and `warnings` are of this very `view`. Never raises for missing figures."""
     standings = _standings(view, ranking)
     keys = {standing.stack: standing.key for standing in standings}
     return ReportModel(
@@ -69,10 +76,11 @@ def build(view: View, ranking: Ranking, warnings: Sequence[Caution]) -> ReportMo
         about=view.about,
         verdict=Verdict(
             sentence=ranking.sentences[0],
-            more=(*ranking.sentences[1:], *_exact(view), *_in_short(view, warnings)),
+            more=(*ranking.sentences[1:], *_weighed(view, weights), *_exact(view), *_in_short(view, warnings)),
             best=ranking.best,
             tied=ranking.tied,
             undecided=ranking.undecided,
+            sure=ranking.sure,
         ),
         caveats=() if view.facts is None else view.facts.caveats,
         testbed=machine.testbed(view),
@@ -134,6 +142,7 @@ def _standings(view: View, ranking: Ranking) -> tuple[Standing, ...]:
                 }
                 for workload, figures in row.metrics.items()
             },
+            best=row.best,
         )
         for place, row in enumerate(ranking.rows, start=1)
     )
@@ -158,7 +167,7 @@ def _units(view: View) -> dict[tuple[str, str], Metric]:
 def _ranking(view: View, standings: Sequence[Standing], best: str | None) -> Table:
     shown = view.workloads if len(view.workloads) <= MOST_WORKLOADS else ()
     columns = [
-        Column("Score", "× leader", f"1 is the leader; the intervals hold at {_sure(view)} together", better="higher"),
+        Column("Score", "× leader", f"1 is the leader; the intervals hold at {_held(view)}", better="higher"),
         Column("Verdict", about="against the leader", numeric=False),
         Column("Visits", about="with a figure under every workload"),
     ]
@@ -167,6 +176,9 @@ def _ranking(view: View, standings: Sequence[Standing], best: str | None) -> Tab
         [Cell(_DECISIONS.get(standing.decision, standing.decision)) for standing in standings],
         [Cell(f"{standing.visits:,}", standing.visits) for standing in standings],
     ]
+    if any(standing.best is not None for standing in standings):
+        columns.append(Column("P(best)", about="the chance that this stack is the best", better="higher"))
+        cells.append([_chance(standing.best) for standing in standings])
     for workload in shown:
         primary = workload.primary
         known = [tables.estimate_of(standing, workload, primary) for standing in standings]
@@ -186,6 +198,16 @@ def _ranking(view: View, standings: Sequence[Standing], best: str | None) -> Tab
     )
     more = "" if shown else "The figures of each workload are in its own section."
     return Table("ranking-table", "Best score first.", "Stack", tuple(columns), rows, more)
+
+
+def _held(view: View) -> str:
+    return "95 % one by one" if view.rule.design == "adaptive" else f"{_sure(view)} together"
+
+
+def _chance(best: float | None) -> Cell:
+    if best is None:
+        return Cell(MISSING)
+    return Cell(f"{best:.2f}" if best >= 0.005 else "< 0.01", best)
 
 
 def _scores(standings: Sequence[Standing]) -> list[Cell]:
@@ -215,7 +237,7 @@ def _ranking_chart(view: View, standings: Sequence[Standing]) -> IntervalChart |
     ][: graphs.LEADING_ROWS]
     return IntervalChart(
         id="ranking-chart",
-        title=f"Score against the leader, with {_sure(view)} intervals",
+        title=f"Score against the leader, with {'95 %' if view.rule.design == 'adaptive' else _sure(view)} intervals",
         unit="× the leader's score (more is better)",
         alt="; ".join(f"{mark.key} {mark.label}: {mark.text}" for mark in marks),
         marks=tuple(marks),
@@ -237,6 +259,15 @@ def _leading(stacks: int) -> str:
 
 
 # ---------------------------------------------------------------- what went wrong
+
+
+def _weighed(view: View, weights: Sequence[float] | None) -> Iterable[str]:
+    if weights is not None:
+        said = ", ".join(f"{w.text} {weight:g}" for w, weight in zip(view.workloads, weights, strict=True))
+        yield (
+            f"Weighed: {said}. Weights are powers: with 2 and 1, being 10 % faster under the first counts as much as "
+            "21 % under the second."
+        )
 
 
 def _exact(view: View) -> Iterable[str]:
@@ -318,8 +349,7 @@ def _method(view: View, ranking: Ranking, keys: Mapping[str, str]) -> tuple[Fact
     facts = [
         Fact(
             "Replicates",
-            f"A visit builds the stack afresh, runs every workload on it and removes it. "
-            f"{count(view.rule.rounds, 'round')} of visits, every stack once in a round, in random order.",
+            f"A visit builds the stack afresh, runs every workload on it and removes it. {_visiting(view)}",
         ),
         *_when(view),
         Fact("Seeds", _seeds(view)) if exact else Fact("Seed of the order", str(view.seed)),
@@ -330,7 +360,9 @@ def _method(view: View, ranking: Ranking, keys: Mapping[str, str]) -> tuple[Fact
             "As good as each other",
             f"Stacks whose scores are shown to be within {percent(view.rule.within)} (`within` in the campaign).",
         ),
-        Fact(
+        Fact("What confidence means", _MODEL_CONFIDENCE)
+        if view.rule.design == "adaptive"
+        else Fact(
             "What confidence means",
             f"Were the campaign repeated many times, the group that may be the best would hold the best stack at least "
             f"{_sure(view)} of the times"
@@ -349,6 +381,16 @@ def _method(view: View, ranking: Ranking, keys: Mapping[str, str]) -> tuple[Fact
     if view.rule.budget_s is not None:
         facts.append(Fact("Time budget", human_time(view.rule.budget_s)))
     return tuple(facts)
+
+
+def _visiting(view: View) -> str:
+    if view.rule.design == "race":
+        return "Rounds of visits in random order; a stack that is shown to be worse than the leader drops out."
+    if view.rule.design == "adaptive":
+        return (
+            "What to visit next was chosen by what was seen: mostly stacks that may be the best, never twice in a row."
+        )
+    return f"{count(view.rule.rounds, 'round')} of visits, every stack once in a round, in random order."
 
 
 def _seeds(view: View) -> str:

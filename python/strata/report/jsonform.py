@@ -23,6 +23,7 @@ def verdict_json(model: ReportModel) -> dict[str, Any]:
         "best": model.verdict.best,
         "tied": list(model.verdict.tied),
         "undecided": model.verdict.undecided,
+        "sure": model.verdict.sure,
         "caveats": list(model.caveats),
         "testbed": model.testbed,
         "disks": [
@@ -41,6 +42,7 @@ def verdict_json(model: ReportModel) -> dict[str, Any]:
                 "visits": standing.visits,
                 "decision": standing.decision,
                 "score": standing.score,
+                "best": standing.best,
                 "ratio_to_best": _estimate(standing.ratio) if standing.ratio is not None else None,
                 "metrics": {
                     workload: {metric: _estimate(estimate) for metric, estimate in metrics.items()}

@@ -196,6 +196,7 @@ class Standing:
     ratio: Estimate | None  # of its score to the leader's
     against_leader: dict[str, Estimate]
     metrics: dict[str, dict[str, Estimate]]
+    best: float | None = None  # P(this is the best), where a model says
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,7 @@ class Verdict:
     best: str | None
     tied: tuple[str, ...]
     undecided: bool
+    sure: float | None = None  # P(the stack named is within the margin of the best), where a model says
 
 
 @dataclass(frozen=True, slots=True)

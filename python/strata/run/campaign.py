@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from strata.campaign import Campaign, as_file, differences
-from strata.design import rounds
+from strata.design import choice
 from strata.errors import BadInput, NothingToRun, Problem, Refused, UndoFailed
 from strata.hosts.base import Host
 from strata.model import Command, Disk, Facts, LayerDriver, Rule
@@ -106,9 +106,17 @@ def execute(
         plan.disks,
     )
     before = store.rule()
-    if before and before.rounds < order.rule.rounds:
+    if before and before.design == "rounds" and before.rounds < order.rule.rounds:
         store.add_event("extended", f"rounds raised from {before.rounds} to {order.rule.rounds}", sites.now())
-    store.set_rule(order.rule, sites.now())
+    design, why = choice.chosen(
+        order.rule,
+        [stack.text for stack in plan.runnable],
+        {stack.text: stack.factors for stack in plan.runnable},
+    )
+    if before is None or before.design != design:
+        store.add_event("design", why, sites.now())
+        listener(Noted(why))
+    store.set_rule(replace(order.rule, design=design), sites.now())
     _note_changes(order, store, sites.now())
     store.add_facts(order.facts, order.versions, plan.skipped, sites.now())
     if not order.plan.runnable:
@@ -140,6 +148,7 @@ class _Loop:
         self.listener = listener
         self.started_at = sites.now()
         self.took_s: list[float] = []
+        self.to_go = 0  # visits that are expected after those planned
         self.stacks = {stack.text: stack for stack in order.plan.runnable}
 
     def go(self) -> None:
@@ -148,13 +157,16 @@ class _Loop:
         self.listener(RunStarted(len(self.order.plan.stacks), len(self.order.plan.skipped), self.done, self.planned))
         while True:
             view = reader.view(self.store.directory)
-            batch = rounds.next_batch(
+            batch = choice.RULES[view.rule.design](
                 view, list(self.stacks), seconds_left=self._seconds_left(), seconds_per_visit=self._measured_s()
             )
             self.store.add_event("decision", batch.decision, self.sites.now())
             self.listener(Decided(batch.decision))
             if batch.stop:
                 return
+            if view.rule.design != "rounds":
+                self.planned = self.done + len(batch.visits)
+                self.to_go = batch.to_go or 0
             self.store.add_visits(batch.visits, self.sites.now())
             open_visits = {(planned.round, planned.stack): planned for planned in self.store.open_visits()}
             for wanted in batch.visits:
@@ -173,7 +185,7 @@ class _Loop:
             raise
         self.done += 1
         self.took_s.append(self.sites.now() - began)
-        left = (self.planned - self.done) * self._seconds_per_visit()
+        left = (self.planned + self.to_go - self.done) * self._seconds_per_visit()
         self.listener(VisitEnded(planned.stack, failure, self.took_s[-1], self.done, self.planned, max(left, 0.0)))
 
     def _measured_s(self) -> float | None:

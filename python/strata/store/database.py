@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from strata.errors import StoreError
+from strata.model import Rule
 from strata.store import schema
 
 _FILE = "strata.db"
@@ -76,7 +77,7 @@ def open_reader(directory: Path) -> sqlite3.Connection:
     """For reports, also while a run goes on, and of older versions. Raises StoreError when there is none to be read."""
     connection, version = _open(directory, "mode=ro")
     if version < schema.VERSION:
-        connection.executescript(schema.READ_VERSION_1)
+        connection.executescript(schema.READ_VERSION_1 if version == 1 else schema.READ_VERSION_2)
     return connection
 
 
@@ -86,6 +87,17 @@ def quarantine(connection: sqlite3.Connection) -> str | None:
         "SELECT kind, text FROM event WHERE kind IN ('quarantine', 'cleaned') ORDER BY id DESC LIMIT 1"
     ).fetchone()
     return str(row[1]) if row and row[0] == "quarantine" else None
+
+
+def rule(connection: sqlite3.Connection) -> Rule | None:
+    """The newest rule; None before the first."""
+    row = connection.execute(
+        "SELECT rounds, within, confidence, budget_s, design, certify FROM rule ORDER BY id DESC LIMIT 1"
+    ).fetchone()
+    if row is None:
+        return None
+    rounds, within, confidence, budget_s, design, certify = row
+    return Rule(rounds, within, confidence, budget_s, design, bool(certify))
 
 
 def _open(directory: Path, how: str) -> tuple[sqlite3.Connection, int]:

@@ -21,7 +21,6 @@ from strata.model import (
     Loss,
     Metric,
     Outcome,
-    Rule,
     Skipped,
     StepTime,
     TrialResult,
@@ -33,6 +32,8 @@ from strata.store.encoding import decode_facts, decode_testbed
 
 # Of each text that a failed trial left: the end, where programs say what went wrong.
 _EVIDENCE_CHARACTERS = 2000
+
+_LAST_DECISION = "SELECT text FROM event WHERE kind = 'decision' ORDER BY id DESC LIMIT 1"
 
 # What moved at the disks, for workloads that have no series of their own.
 _DISK_SERIES = ("disk.read_bytes", "disk.write_bytes")
@@ -50,6 +51,7 @@ class Status:
     losses: int  # attempts that ended with their machine
     left_behind: int  # journaled things not undone yet
     quarantined: str | None
+    decision: str | None  # the last one, a sentence; None before the first
 
 
 def status(directory: Path) -> Status:
@@ -79,6 +81,7 @@ def _status(sql: sqlite3.Connection) -> Status:
         _one(sql, "SELECT count(*) FROM lost")[0],
         left,
         database.quarantine(sql),
+        next((text for (text,) in sql.execute(_LAST_DECISION)), None),
     )
 
 
@@ -113,8 +116,8 @@ def view(directory: Path, *, series: bool = False) -> View:
 
 def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
     row = sql.execute("SELECT name, about, seed, strata, testbed FROM run").fetchone()
-    rules = sql.execute("SELECT rounds, within, confidence, budget_s FROM rule ORDER BY id DESC LIMIT 1").fetchone()
-    if row is None or rules is None:
+    rule = database.rule(sql)
+    if row is None or rule is None:
         raise StoreError(f"{directory} holds a run that never began; start it again with `strata run`.")
     name, about, seed, version, testbed = row
     stacks = dict(sql.execute("SELECT id, text FROM stack ORDER BY id"))
@@ -133,7 +136,7 @@ def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
         campaign=name,
         about=about,
         seed=seed,
-        rule=Rule(*rules),
+        rule=rule,
         stacks=tuple(stacks.values()),
         workloads=tuple(workloads.values()),
         trials=_trials(sql, directory, visits, workloads, series),
@@ -174,6 +177,7 @@ def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
             )
         ),
         evidence=_evidence(sql, visits) if series else (),
+        factors={text: json.loads(factors) for text, factors in sql.execute("SELECT text, factors FROM stack")},
     )
 
 
@@ -186,8 +190,17 @@ def _one(sql: sqlite3.Connection, query: str) -> tuple[Any, ...]:
 
 def _visits_planned(sql: sqlite3.Connection) -> int:
     """Of every stack that can run as many as the rule has rounds, or as there are already if that is more; of one
-    that cannot run any more, those that ended."""
-    (rounds,) = sql.execute("SELECT coalesce((SELECT rounds FROM rule ORDER BY id DESC LIMIT 1), 0)").fetchone()
+    that cannot run any more, those that ended. A rule that learns plans no more than the batch it asked for last."""
+    rule = database.rule(sql)
+    if rule is not None and rule.design != "rounds":
+        return int(
+            _one(
+                sql,
+                "SELECT count(*) FROM visit WHERE at = (SELECT max(at) FROM visit) "
+                "OR id IN (SELECT attempt.visit FROM attempt JOIN ending ON ending.attempt = attempt.id)",
+            )[0]
+        )
+    rounds = 0 if rule is None else rule.rounds
     unable = set(sql.execute("SELECT stack FROM skip WHERE facts = (SELECT max(id) FROM facts)"))
     visits = dict(sql.execute("SELECT stack, count(*) FROM visit GROUP BY stack"))
     ended = dict(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 
 TABLES = {
     "run": """
@@ -12,7 +12,7 @@ TABLES = {
     # the newest row holds: a later run may ask for more rounds or another budget
     "rule": """
         id INTEGER PRIMARY KEY, at REAL NOT NULL, rounds INTEGER NOT NULL, within REAL NOT NULL,
-        confidence REAL NOT NULL, budget_s REAL""",
+        confidence REAL NOT NULL, budget_s REAL, design TEXT NOT NULL, certify INTEGER NOT NULL""",
     "disk": """
         role TEXT NOT NULL, size_bytes INTEGER NOT NULL, device TEXT, model TEXT, write_cache TEXT,
         position INTEGER NOT NULL""",
@@ -68,13 +68,19 @@ CREATE INDEX trial_by_attempt ON trial (attempt);
 """
 
 
-# A run of version 1 read as one of this version: these names come before those of the file.
-READ_VERSION_1 = """
+# A run of an older version read as one of this version: these names come before those of the file.
+READ_VERSION_2 = """
 PRAGMA temp_store = MEMORY;
+CREATE TEMP VIEW rule AS SELECT *, 'rounds' AS design, 0 AS certify FROM main.rule;
+"""
+READ_VERSION_1 = (
+    READ_VERSION_2
+    + """
 CREATE TEMP VIEW run AS SELECT *, '{}' AS testbed FROM main.run;
 CREATE TEMP VIEW disk AS SELECT *, NULL AS model, NULL AS write_cache FROM main.disk;
 CREATE TEMP TABLE lost (attempt INTEGER, at REAL, reason TEXT, console TEXT);
 """
+)
 
 
 def script() -> str:

@@ -150,14 +150,14 @@ class Store:
     def set_rule(self, rule: Rule, now: float) -> None:
         with self._transaction():
             self._sql.execute(
-                "INSERT INTO rule (at, rounds, within, confidence, budget_s) VALUES (?, ?, ?, ?, ?)",
-                (now, rule.rounds, rule.within, rule.confidence, rule.budget_s),
+                "INSERT INTO rule (at, rounds, within, confidence, budget_s, design, certify) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (now, rule.rounds, rule.within, rule.confidence, rule.budget_s, rule.design, rule.certify),
             )
 
     def rule(self) -> Rule | None:
         """The rule that holds; None before the first."""
-        row = self._sql.execute("SELECT rounds, within, confidence, budget_s FROM rule ORDER BY id DESC").fetchone()
-        return Rule(*row) if row else None
+        return database.rule(self._sql)
 
     def add_facts(
         self, facts: Facts, versions: Mapping[str, str], skipped: Mapping[str, Sequence[str]], now: float

@@ -8,6 +8,7 @@ import numpy as np
 
 from strata.analysis import additive
 from strata.analysis.belief import Belief
+from strata.analysis.survivors import standing
 from strata.design import adaptive, race
 from strata.design.simulate.peers import Ended
 from strata.design.simulate.truth import Machine
@@ -58,7 +59,7 @@ def run_race(machine: Machine, seed: int, confidence: float) -> Ended:
     for number in range(race.MOST_ROUNDS):
         for k in chance.permutation(alive):
             table[k, number] = machine.visit(int(k))[0]
-        now = race.standing(table[:, : number + 1], MARGIN, confidence)
+        now = standing(table[:, : number + 1], MARGIN, confidence)
         alive = now.alive
         if now.settled:
             break

@@ -1,0 +1,261 @@
+"""The verdict of a campaign whose visits were chosen by what was seen: by the additive model, or by a race.
+
+The ranking of `rank` counts on rounds that visit every stack alike, and on their number being fixed beforehand. Where
+neither holds, these take its place, in the same form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from strata.analysis.additive import Posterior
+from strata.analysis.belief import Belief, visits_to_go
+from strata.analysis.cells import Array, score_table, unlog
+from strata.analysis.compare import Decision
+from strata.analysis.estimate import Estimate, Metrics, estimates
+from strata.analysis.evidence import CERTIFYING, Evidence, belief_of, evidence
+from strata.analysis.rank import Ranking, Row, Unranked, rank
+from strata.analysis.survivors import Standing, standing
+from strata.analysis.verdict import listed, percent
+from strata.model import View
+
+BY_MODEL = "additive model of the factors, 95 % of its posterior, widened for what is estimated"
+BY_RACE = "paired within rounds, an interval that holds however often one looks"
+
+
+def ranking(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics = "all") -> Ranking:
+    """By the rule that chose the visits. `weights`: of the workloads; None: equal."""
+    if view.rule.design == "adaptive":
+        found = evidence(view)
+        if found.visited and found.eligible.size:
+            return by_model(view, found, weights or [1.0] * len(view.workloads), metrics)
+    if view.rule.design == "race":
+        return by_race(view, weights, metrics)
+    return rank(view, weights, metrics=metrics)
+
+
+# ---------------------------------------------------------------- by the model
+
+
+def by_model(view: View, found: Evidence, weights: Sequence[float], metrics: Metrics = "all") -> Ranking:
+    posteriors = found.posteriors()
+    belief = belief_of(found, posteriors, weights, view.rule.within, view.seed)
+    visits = posteriors[0].visits
+    figures = estimates(view, metrics)
+    seen = [int(k) for k in np.flatnonzero(visits)]
+    seen.sort(key=lambda k: (k != belief.chosen, -belief.level[k]))
+    middle = float(belief.level[seen].mean())
+    tied = {int(k) for k in belief.tied}
+    rows = tuple(
+        Row(
+            stack=found.stacks[k],
+            score=unlog(float(belief.level[k]) - middle),
+            ratio=_ratio(float(belief.gap[k]), float(belief.half[k]), int(visits[k]), BY_MODEL),
+            decision="leader" if k == belief.chosen else _decision(belief, k, k in tied, view.rule.within),
+            tied=k in tied,
+            visits=int(visits[k]),
+            metrics=figures.get(found.stacks[k], {}),
+            against_leader={},
+            best=float(belief.best[k]),
+        )
+        for k in seen
+    )
+    unseen = [k for k in range(len(found.stacks)) if visits[k] == 0]
+    unranked = tuple(
+        Unranked(found.stacks[k], _prediction(found, belief, k), figures.get(found.stacks[k], {}))
+        for k in sorted(unseen, key=lambda k: -belief.level[k])
+    )
+    settled = belief.sure >= view.rule.confidence and bool(visits[belief.chosen])
+    leader = found.stacks[belief.chosen]
+    return Ranking(
+        rows=rows,
+        unranked=unranked,
+        leader=leader,
+        best=leader if settled else None,
+        tied=tuple(found.stacks[k] for k in belief.tied),
+        undecided=not settled,
+        rounds_needed=None,
+        sentences=_said(view, found, belief, posteriors, unseen, settled),
+        method=_method(posteriors, belief, view),
+        sure=belief.sure,
+    )
+
+
+def _decision(belief: Belief, k: int, tied: bool, within: float) -> Decision:
+    margin = -math.log1p(-within)
+    if not tied:
+        return "worse"
+    return "equivalent" if abs(belief.gap[k]) + belief.half[k] <= margin else "undecided"
+
+
+def _ratio(gap: float, half: float, n: int, method: str) -> Estimate:
+    if not math.isfinite(half):
+        return Estimate(unlog(gap), None, None, n, method)
+    return Estimate(unlog(gap), unlog(gap - half), unlog(gap + half), n, method)
+
+
+def _prediction(found: Evidence, belief: Belief, k: int) -> str:
+    stack = found.stacks[k]
+    if stack in found.failing:
+        return f"It was built and cannot be relied on: {found.failing[stack].rstrip('.')}."
+    low, high = (-math.expm1(float(belief.gap[k]) + sign * float(belief.half[k])) for sign in (1, -1))
+    way = f"{percent(low)} to {percent(high)} below" if low >= 0 else f"{percent(-low)} above to {percent(high)} below"
+    return (
+        f"Never built: predicted, not measured, at {way} {found.stacks[belief.chosen]}, from stacks that share its "
+        f"parts. P(best) = {belief.best[k]:.2g}."
+    )
+
+
+def _said(
+    view: View,
+    found: Evidence,
+    belief: Belief,
+    posteriors: Sequence[Posterior],
+    unseen: Sequence[int],
+    settled: bool,
+) -> tuple[str, ...]:
+    lead, rule = found.stacks[belief.chosen], view.rule
+    chance = f"P(within {percent(rule.within)} of the best) = {belief.sure:.2f}"
+    group = [found.stacks[k] for k in belief.tied]
+    said = [f"Best: {lead}. {chance}." if settled else f"Not settled: {lead} leads. {chance}."]
+    if len(group) > 1:
+        said.append(f"Tied with best: {listed(group)}." if settled else f"May be the best: {listed(group)}.")
+    never = [k for k in unseen if found.stacks[k] not in found.failing]
+    if never:
+        together = float(belief.best[never].sum())
+        count = f"{len(never)} of {len(found.stacks)} stacks {'was' if len(never) == 1 else 'were'} never built"
+        said.append(
+            f"{count}. Stacks that share their parts were, and by them the chance that one of these is the best is "
+            f"{together:.2g}. This takes it that parts act alone and in pairs, plus something of a stack's own."
+        )
+    if not settled:
+        to_go = visits_to_go(belief, posteriors[0].visits, -math.log1p(-rule.within), rule.confidence)
+        much = "many more visits" if to_go is None else f"about {to_go} more visits"
+        said.append(f"{rule.confidence:.2f} was asked for; {much} would be needed: run it again, with time enough.")
+    if found.failing:
+        said.append(f"Not to be chosen, because they fail: {listed(sorted(found.failing))}.")
+    if rule.certify:
+        said.append(_certified(view, lead))
+    return tuple(said)
+
+
+def _certified(view: View, lead: str) -> str:
+    named = {trial.stack for trial in view.trials if trial.round >= CERTIFYING}
+    stacks = [stack for stack in view.stacks if stack in named]
+    table = score_table(view, stacks)[:, CERTIFYING:] if stacks else np.zeros((0, 0))
+    if len(stacks) < 2 or table.shape[1] < 2:
+        return "Not certified yet: the shortlist has had no fresh rounds."
+    now = standing(table, -math.log1p(-view.rule.within), view.rule.confidence)
+    best = stacks[now.leader] if now.leader is not None else None
+    alive = [stacks[k] for k in now.alive]
+    if now.settled and lead in alive:
+        return (
+            f"Certified within the shortlist ({listed(stacks)}): {table.shape[1]} fresh rounds, judged without the "
+            f"model, leave {listed(alive)}."
+        )
+    if lead not in alive:
+        return (
+            f"Not certified: fresh rounds of the shortlist, judged without the model, put {best} before {lead}. "
+            f"Take {best}, or run more visits."
+        )
+    return f"Not certified yet: after {table.shape[1]} fresh rounds of the shortlist {listed(alive)} are left."
+
+
+def _method(posteriors: Sequence[Posterior], belief: Belief, view: View) -> str:
+    shape = posteriors[0].layout
+    mains = [name for name, kind in zip(shape.names, shape.kinds, strict=True) if kind.start == 0.15]
+    factors = f"of {listed(mains)} and their pairs" if mains else "without factors"
+    own = max(float(posterior.spreads[-1]) for posterior in posteriors)
+    return (
+        f"Additive model {factors}, on logarithms, with drift and robust noise; a stack's own part has a spread of "
+        f"{percent(own)}. The posterior is taken to be {belief.widening:.2f} times as wide as computed, which "
+        f"simulated campaigns say is needed. Intervals hold at 95 % one by one. Promise: the best is at most "
+        f"{percent(view.rule.within)} above the stack named, with the probability stated."
+    )
+
+
+# ---------------------------------------------------------------- by the race
+
+
+def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics = "all") -> Ranking:
+    plain = rank(view, weights, metrics=metrics)
+    stacks = [row.stack for row in plain.rows]
+    if not stacks:
+        return plain
+    rule = view.rule
+    table = score_table(view, stacks, weights)[:, :CERTIFYING]
+    whole = _whole_rounds(table)
+    now = standing(table[:, :whole], -math.log1p(-rule.within), rule.confidence)
+    if now.leader is None:
+        return plain
+    leader = now.leader
+    decisions = [_raced(now, k, rule.within) for k in range(len(stacks))]
+    ordered = sorted(range(len(stacks)), key=lambda k: (k != leader, k not in now.alive, -plain.rows[k].score))
+    by_stack = {row.stack: row for row in plain.rows}
+    rows = []
+    for k in ordered:
+        row = by_stack[stacks[k]]
+        gap, half = float(now.gap[k]), float(now.half[k])
+        known = math.isfinite(gap)
+        rows.append(
+            Row(
+                stack=row.stack,
+                score=row.score,
+                ratio=_ratio(0.0 if k == leader else gap, 0.0 if k == leader else half, row.visits, BY_RACE)
+                if known or k == leader
+                else None,
+                decision="leader" if k == leader else decisions[k],
+                tied=k in now.alive,
+                visits=row.visits,
+                metrics=row.metrics,
+                against_leader={},
+            )
+        )
+    alive = [stacks[k] for k in now.alive]
+    return Ranking(
+        rows=tuple(rows),
+        unranked=plain.unranked,
+        leader=stacks[leader],
+        best=stacks[leader] if now.settled else None,
+        tied=tuple(alive),
+        undecided=not now.settled,
+        rounds_needed=None,
+        sentences=_race_said(view, stacks[leader], alive, now),
+        method=(
+            "Race: differences to the leader within rounds, readings far from a stack's others pulled in, intervals "
+            f"that hold however often one looks, together at {percent(rule.confidence)}. With 4 stacks or more their "
+            "spreads steady each other, which is an approximation."
+        ),
+    )
+
+
+def _whole_rounds(table: Array) -> int:
+    """Rounds begun before the last one: that may not have met all yet."""
+    begun = int((~np.isnan(table).all(axis=0)).sum())
+    last_alive = ~np.isnan(table[:, begun - 2]) if begun > 1 else np.ones(table.shape[0], dtype=bool)
+    complete = begun and bool((~np.isnan(table[last_alive, begun - 1])).all())
+    return begun if complete or begun < 2 else begun - 1
+
+
+def _raced(now: Standing, k: int, within: float) -> Decision:
+    if k not in now.alive:
+        return "worse"
+    gap, half = float(now.gap[k]), float(now.half[k])
+    return "equivalent" if math.isfinite(gap) and gap + half < -math.log1p(-within) else "undecided"
+
+
+def _race_said(view: View, leader: str, alive: Sequence[str], now: Standing) -> tuple[str, ...]:
+    others = [stack for stack in alive if stack != leader]
+    sure = percent(view.rule.confidence)
+    if now.settled:
+        said = [f"Best: {leader}. At {sure}, no stack is more than {percent(view.rule.within)} better."]
+        if others:
+            said.append(f"Tied with best: {listed([leader, *others])}.")
+        return tuple(said)
+    return (
+        f"Not settled: {leader} leads after {now.rounds} rounds, and {len(others)} more may be as good.",
+        f"Left in the race: {listed([leader, *others])}. Run it again, with time enough, to go on.",
+    )

@@ -1,0 +1,111 @@
+"""Who is left of a race: rounds of all that may still be the best; who is shown to be worse drops out.
+
+Every stack is compared with the leader by the differences within the rounds that both have, with intervals that hold
+however often one looks (`anytime`), each at an error of (1 - confidence) / (K - 1). The race is over when everything
+left is shown to be within the margin of the leader. It assumes nothing about how stacks are related, so it also serves
+where they have nothing in common, and pays for that: each stack is visited several times.
+
+Before differences are taken, a reading that is far from the stack's others (3 spreads by the median) is pulled in to
+that distance: one visit hit by something else must not decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from strata.analysis.anytime import Prior, half_width, moderated, prior_of
+from strata.analysis.cells import Array
+
+_FEWEST_TO_PULL = 4
+_FAR = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """After all rounds so far. Arrays are over the stacks of the table; logarithms, to the leader."""
+
+    alive: tuple[int, ...]
+    leader: int | None  # None: no stack has a figure
+    gap: Array  # nan where nothing was compared
+    half: Array
+    rounds: int  # complete
+    settled: bool  # every stack left is within the margin of the leader, or alone
+
+
+def standing(table: Array, margin: float, confidence: float) -> Standing:
+    """`table`: stacks x rounds of logarithms, larger is better; nan: no figure, for a stack that failed or dropped out.
+
+    Replays the race round by round, so that the same table always gives the same survivors.
+    """
+    stacks, rounds = table.shape
+    alive = list(range(stacks))
+    gap, half = np.full(stacks, np.nan), np.full(stacks, np.inf)
+    error = (1 - confidence) / max(stacks - 1, 1)
+    leader: int | None = None
+    settled = False
+    known: Prior | None = None  # kept while the field shrinks: late in the race few are left to learn from
+    for number in range(1, rounds + 1):
+        if number >= 2:  # who never gave a figure is out
+            alive = [k for k in alive if not np.isnan(table[k, :number]).all()]
+        if number < 2 or not alive:
+            continue
+        so_far = _pulled(table[alive, :number])
+        lead = int(np.argmax(_means(so_far)))
+        leader = alive[lead]
+        mean, width, known = _against(so_far, lead, error, known)
+        gap[alive], half[alive] = mean, width
+        keep = mean + width >= 0
+        keep[lead] = True
+        settled = bool(np.all((mean + width)[keep & (np.arange(len(alive)) != lead)] < margin))
+        alive = [k for k, stays in zip(alive, keep, strict=True) if stays]
+    if leader is None and rounds and not np.isnan(table[:, 0]).all():
+        leader = int(np.nanargmax(table[:, 0]))
+    return Standing(tuple(alive), leader, gap, half, rounds, settled and leader is not None)
+
+
+def _means(table: Array) -> Array:
+    """Of each row, rounds taken out by their medians, so that a missed slow round is no merit."""
+    return np.asarray(np.nanmean(table - _medians(table), axis=1))
+
+
+def _medians(table: Array) -> Array:
+    return np.array([np.nanmedian(column) if (~np.isnan(column)).any() else 0.0 for column in table.T])
+
+
+def _pulled(table: Array) -> Array:
+    """Rounds taken out, and far readings pulled in."""
+    level = table - _medians(table)
+    if table.shape[1] < _FEWEST_TO_PULL:
+        return level
+    middle = np.nanmedian(level, axis=1, keepdims=True)
+    spread = 1.4826 * np.nanmedian(np.abs(level - middle), axis=1, keepdims=True)
+    limit = _FAR * np.maximum(spread, 0.5 * np.nanmedian(spread))
+    return np.asarray(np.clip(level, middle - limit, middle + limit))
+
+
+def _against(table: Array, lead: int, error: float, known: Prior | None) -> tuple[Array, Array, Prior | None]:
+    """Mean difference of each row to the leader's, half its interval, and what is known of spreads.
+
+    `error` is one-sided. With fewer than 4 others nothing can be borrowed, and the interval is the exact one.
+    """
+    differences = table - table[lead]
+    count = (~np.isnan(differences)).sum(axis=1)
+    mean, width = np.zeros(count.size), np.full(count.size, np.inf)
+    others = np.arange(count.size) != lead
+    spread2 = np.zeros(count.size)
+    for k in np.flatnonzero(count >= 2):
+        spread2[k] = np.nanvar(differences[k], ddof=1)
+        mean[k] = np.nanmean(differences[k])
+    full = others & (count == count.max())
+    known = prior_of(spread2[full], int(count.max())) or known
+    for k in np.flatnonzero(others & (count >= 2)):
+        n = int(count[k])
+        width[k] = (
+            half_width(float(np.sqrt(spread2[k])), n, 2 * error)
+            if known is None
+            else float(moderated(spread2[k : k + 1], n, 2 * error, known)[0])
+        )
+    mean[lead] = width[lead] = 0.0
+    return mean, width, known

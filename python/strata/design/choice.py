@@ -1,0 +1,37 @@
+"""Which rule decides what to visit, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from strata.analysis.additive import layout
+from strata.design import NextBatch, adaptive, race, rounds
+from strata.model import Design, Rule
+
+RULES: Mapping[Design, NextBatch] = {
+    "rounds": rounds.next_batch,
+    "race": race.next_batch,
+    "adaptive": adaptive.next_batch,
+}
+FEWEST_FOR_MODEL = 24  # stacks: below, a race costs little more and assumes nothing
+STACKS_PER_EFFECT = 2  # a model of nearly as many effects as stacks says nothing about those it has not seen
+
+
+def chosen(rule: Rule, stacks: Sequence[str], factors: Mapping[str, Mapping[str, str]]) -> tuple[Design, str]:
+    """The rule that `rule.design` asks for, "auto" resolved, and a sentence that says why."""
+    if rule.design != "auto":
+        return rule.design, f"Design: {rule.design}, as asked for."
+    shape = layout(stacks, factors)
+    mains = shape.codes.shape[1]
+    effects = 1 + sum(int(shape.codes[:, j].max(initial=0)) for j in range(mains))
+    if len(stacks) < FEWEST_FOR_MODEL:
+        return "race", f"Design: race, because for {len(stacks)} stacks it costs little more and assumes nothing."
+    if not mains or len(stacks) < STACKS_PER_EFFECT * effects:
+        return "race", (
+            f"Design: race, because the {len(stacks)} stacks have too little in common "
+            f"({mains} factors, {effects} effects) for one to tell about another."
+        )
+    return "adaptive", (
+        f"Design: adaptive, because {len(stacks)} stacks share the levels of {mains} factors "
+        f"({', '.join(shape.names[:mains])}), so that visits of one tell about others."
+    )
