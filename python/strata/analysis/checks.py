@@ -54,7 +54,7 @@ _FLAGS = {
 @dataclass(frozen=True, slots=True)
 class Caution:
     """`kind` is one of: few, failed, invalid, halted, spread, outlier, bimodal, drift, unsteady, memory, cached,
-    caching, pressure, peeked, changed."""
+    caching, pressure, peeked, changed; and of those that only a model has (`doubts`): predicted, unexplained, noise."""
 
     kind: str
     stack: str | None  # None: it concerns all of them
@@ -113,6 +113,8 @@ def _caching(view: View) -> Iterator[Caution]:
 
 
 def _few(view: View) -> Iterator[Caution]:
+    if view.rule.design == "adaptive":
+        return  # visits go where they matter, and the model states what is not known of the others
     visits = {trial.stack: set[int]() for trial in usable(view)}
     for trial in usable(view):
         visits[trial.stack].add(trial.visit)
@@ -172,9 +174,11 @@ def _over_visits(view: View, workload: WorkloadView) -> Iterator[Caution]:
         return
     table, names = everything[rows], [view.stacks[row] for row in rows]
     exact = view.testbed.clock == "virtual"
-    if not exact:  # there, rounds are seeds: no time passes from one to the next
+    # A rule that learns numbers the visits of each stack by themselves: a round of them is no stretch of time.
+    rounds = view.rule.design != "adaptive"
+    if rounds and not exact:  # there, rounds are seeds: no time passes from one to the next
         yield from _drift(table, workload)
-    level = _without_rounds(table)
+    level = _without_rounds(table) if rounds else table
     away = level - np.nanmedian(level, axis=1, keepdims=True)
     usual = float(np.median(np.nanmedian(np.abs(away), axis=1)))
     for name, raw, flat in zip(names, table, level, strict=True):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from strata.analysis.additive import Posterior
-from strata.analysis.belief import Belief, visits_to_go
+from strata.analysis.belief import WIDENING, Belief, visits_to_go
 from strata.analysis.cells import Array, score_table, unlog
 from strata.analysis.compare import Decision
 from strata.analysis.estimate import Estimate, Metrics, estimates
@@ -79,7 +79,7 @@ def by_model(view: View, found: Evidence, weights: Sequence[float], metrics: Met
         undecided=not settled,
         rounds_needed=None,
         sentences=_said(view, found, belief, posteriors, unseen, settled),
-        method=_method(posteriors, belief, view),
+        method=_method(posteriors, view),
         sure=belief.sure,
     )
 
@@ -164,14 +164,14 @@ def _certified(view: View, lead: str) -> str:
     return f"Not certified yet: after {table.shape[1]} fresh rounds of the shortlist {listed(alive)} are left."
 
 
-def _method(posteriors: Sequence[Posterior], belief: Belief, view: View) -> str:
+def _method(posteriors: Sequence[Posterior], view: View) -> str:
     shape = posteriors[0].layout
     mains = [name for name, kind in zip(shape.names, shape.kinds, strict=True) if kind.start == 0.15]
     factors = f"of {listed(mains)} and their pairs" if mains else "without factors"
     own = max(float(posterior.spreads[-1]) for posterior in posteriors)
     return (
         f"Additive model {factors}, on logarithms, with drift and robust noise; a stack's own part has a spread of "
-        f"{percent(own)}. The posterior is taken to be {belief.widening:.2f} times as wide as computed, which "
+        f"{percent(own)}. The posterior is taken to be {WIDENING:.2f} times as wide as computed, which "
         f"simulated campaigns say is needed. Intervals hold at 95 % one by one. Promise: the best is at most "
         f"{percent(view.rule.within)} above the stack named, with the probability stated."
     )

@@ -27,11 +27,12 @@ def model_of(directory: Path, *, series: bool = True, weights: str | None = None
     `weights`: as the user wrote them. Raises BadInput.
     """
     from strata import report
-    from strata.analysis import checks, modelled
+    from strata.analysis import checks, doubts, modelled
 
     view = reader.view(directory, series=series)
     weighed = None if weights is None else parse_weights(weights, view)
-    return report.build(view, modelled.ranking(view, weighed), checks.warnings(view), weighed)
+    cautions = (*doubts.warnings(view), *checks.warnings(view))
+    return report.build(view, modelled.ranking(view, weighed), cautions, weighed)
 
 
 def parse_weights(text: str, view: View) -> tuple[float, ...]:

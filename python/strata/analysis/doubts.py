@@ -1,0 +1,90 @@
+"""What a careful reader should know of a verdict that rests on the additive model. Beside `checks`, in the same form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from strata.analysis.additive import Posterior
+from strata.analysis.belief import INTERVAL_Z, ODD_RESIDUAL, Belief
+from strata.analysis.checks import DRIFT_RANGE, Caution
+from strata.analysis.evidence import Evidence, belief_of, equal_weights, evidence
+from strata.analysis.verdict import listed, percent
+from strata.model import View
+
+MANY_VISITS = 40  # of one stack: what a question may cost before it is called too fine
+
+
+def warnings(view: View) -> tuple[Caution, ...]:
+    """Nothing where no model decided, or nothing is measured yet."""
+    if view.rule.design != "adaptive":
+        return ()
+    found = evidence(view)
+    if not found.visited or not found.eligible.size:
+        return ()
+    posteriors = found.posteriors()
+    belief = belief_of(found, posteriors, equal_weights(view), view.rule.within, view.seed)
+    doubts = [*_predicted(found, belief, posteriors[0])]
+    for workload, posterior in zip(view.workloads, posteriors, strict=True):
+        doubts += _unexplained(posterior, workload.text)
+        doubts += _drift(found, posterior, workload.text)
+        doubts += _noise(posterior, belief, workload.text, view.rule.within)
+    return tuple(doubts)
+
+
+def _predicted(found: Evidence, belief: Belief, posterior: Posterior) -> Iterator[Caution]:
+    unseen = [found.stacks[k] for k in belief.tied if posterior.visits[k] == 0]
+    if unseen:
+        yield Caution(
+            "predicted",
+            unseen[0] if len(unseen) == 1 else None,
+            None,
+            f"{listed(unseen)} may be among the best and {'was' if len(unseen) == 1 else 'were'} never built: what is "
+            "said of it is predicted from stacks that share its parts. Run more visits before you choose it.",
+        )
+
+
+def _unexplained(posterior: Posterior, workload: str) -> Iterator[Caution]:
+    own = float(posterior.spreads[-1])
+    if posterior.layout.kinds and own > ODD_RESIDUAL:
+        yield Caution(
+            "unexplained",
+            None,
+            workload,
+            f"The factors do not explain these stacks under {workload}: what is a stack's own has a spread of "
+            f"{percent(own)}. A stack that was never built may be far better than predicted; in simulated campaigns of "
+            "that kind the stack named was wrong in 10 % where 5 % was stated. Measure all of them (--design rounds).",
+        )
+
+
+def _drift(found: Evidence, posterior: Posterior, workload: str) -> Iterator[Caution]:
+    span = float(np.ptp(posterior.drift)) if posterior.drift.size > 1 else 0.0
+    if span > DRIFT_RANGE:
+        most = int(np.argmax(posterior.visits))
+        yield Caution(
+            "drift",
+            None,
+            workload,
+            f"The machine changed by {percent(math.expm1(span))} over the run under {workload}, as stacks visited again "
+            f"and again show (most often {found.stacks[most]}, {posterior.visits[most]} times). The model takes it out "
+            "of the comparison; do not compare these figures with those of another day.",
+        )
+
+
+def _noise(posterior: Posterior, belief: Belief, workload: str, within: float) -> Iterator[Caution]:
+    rivals = [int(k) for k in belief.tied if posterior.visits[k] >= 2]
+    if len(rivals) < 2:
+        return
+    spread = float(np.median(posterior.noise[rivals]))
+    visits = math.ceil(2 * (INTERVAL_Z * spread / -math.log1p(-within)) ** 2)
+    if visits > MANY_VISITS:
+        yield Caution(
+            "noise",
+            None,
+            workload,
+            f"One visit varies by {percent(spread)} under {workload}, and to tell two stacks {percent(within)} apart each "
+            f"takes about {visits} visits: the noise is too high for the question. Run longer trials, stop other work "
+            "on the machine, or call more stacks equal (--within).",
+        )
