@@ -197,6 +197,7 @@ class Provides:
     ours: bool = True  # False: an operator's device or directory, where nothing may be left behind or overwritten
     mount: str | None = None  # DIRECTORY: the mount point it lies on, when we mounted it
     name: str | None = None  # what the layer's own tools call it: a pool, a volume group and volume
+    filesystem: str | None = None  # DIRECTORY: its type, where that is known: "btrfs"
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
     # commands that end a failure on purpose of it or of what is below; they precede every undo of what is above
     mend: tuple[Command, ...] = ()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::duration::parse_duration;
-use crate::{age, device, disk, fill, sample, serve, wml};
+use crate::{age, batch, device, disk, fill, sample, serve, wml};
 
 /// What the user wrote cannot be done; nothing was started.
 const BAD_INPUT: u8 = 2;
@@ -46,6 +46,14 @@ enum Command {
     Device {
         /// The device node, or a symbolic link to one
         path: PathBuf,
+    },
+    /// Run phases of commands, some at a time, and write how long each took, as JSON; exits with 1 when one failed
+    Batch {
+        /// The plan: {"phases": [{"name": "start", "parallel": 2, "commands": [["program", "argument"]]}]}
+        plan: PathBuf,
+        /// The file to write, made anew
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
     },
     /// Modelled disks: block devices whose every completion a model says
     #[command(subcommand)]
@@ -126,6 +134,7 @@ pub fn main() -> u8 {
         Command::Sample { out, interval, timeout, devices, command } => {
             sample::run(&sample::Request { out, interval, timeout, devices, command })
         }
+        Command::Batch { plan, out } => batch::run(&plan, &out),
         Command::Disk(command) => disk::run(command),
         Command::Device { path } => device::inspect(&path).map(|report| {
             println!("{}", serde_json::json!(report));

@@ -3,6 +3,7 @@
 //! One static binary without Python or configuration, the same on a host, in a lab machine and in a guest.
 
 mod age;
+mod batch;
 mod cli;
 mod device;
 mod disk;

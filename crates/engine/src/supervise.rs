@@ -123,7 +123,7 @@ impl Supervised {
 }
 
 /// Makes the kernel end the command when this program is killed, and gives it the signal mask this program was given.
-fn die_with_this_program(process: &mut Command, mask: SigSet) {
+pub fn die_with_this_program(process: &mut Command, mask: SigSet) {
     let parent = Pid::this();
     let before_exec = move || {
         prctl::set_pdeathsig(Signal::SIGKILL)?;

@@ -129,7 +129,7 @@ class FileSystem:
         sizes = [each.size_bytes for each in below if each.size_bytes is not None]
         fits = self.usable(spec, sizes) if len(sizes) == len(below) else None
         can = self.can(spec, [each.path for each in below], place)
-        return Provides(Kind.DIRECTORY, mount_point, fits, mount=mount_point, can=can)
+        return Provides(Kind.DIRECTORY, mount_point, fits, mount=mount_point, filesystem=self.info.name, can=can)
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         devices, mount_point = [each.path for each in below], mount_point_of(place)

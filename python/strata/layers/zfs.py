@@ -296,6 +296,7 @@ class ZfsDriver:
             layout.usable(sizes) if len(sizes) == len(below) else None,
             mount=mount_point,
             name=place.name,
+            filesystem="zfs",
             can={"degrade": degrade, "rebuild": rebuild, "snapshot": lambda count: snapshots(place.name, count)},
         )
 

@@ -78,7 +78,7 @@ def below(layer: str, count: int = 1, *, claimed: bool = False, size_bytes: int 
 
 def facts(**changes: Any) -> Facts:
     """A machine on which every layer can be built, with `changes`."""
-    tools = {tool: "1.0" for driver in drivers().values() for tool in driver.info.tools}
+    tools = {tool: "99.0" for driver in drivers().values() for tool in driver.info.tools}
     able = Facts(
         hostname="host",
         kernel=(6, 12, 0),
@@ -88,7 +88,7 @@ def facts(**changes: Any) -> Facts:
         cpus=2,
         memory_bytes=4 << 30,
         root=True,
-        filesystems=frozenset({"ext4", "xfs", "btrfs", "f2fs"}),
+        filesystems=frozenset({"ext4", "xfs", "btrfs", "f2fs", "overlay"}),
         tools=tools,
         schedulers=frozenset({"none", "mq-deadline", "kyber", "bfq"}),
         free_bytes=1 << 40,

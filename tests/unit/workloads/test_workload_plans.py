@@ -18,6 +18,7 @@ from .workload_calls import FACTS, call
 GOLDEN = Path(__file__).parent / "golden"
 DIRECTORY = Target(Kind.DIRECTORY, "/target", None)
 DEVICE = Target(Kind.BLOCK, "/dev/disk/by-id/target", None)
+ENGINE = Target(Kind.ENGINE, "/place/client", None)
 JOB = "[global]\nbs=4k\n[reader]\nrw=randread\nsize=8M\n"
 SCRIPT = "#!/bin/sh\ntrue\n"
 PROGRAM = "define process name=p { thread name=t { flowop delay name=d,value=1 } }\nrun 5\n"
@@ -45,10 +46,12 @@ def golden_cases() -> list[tuple[str, Call, Target]]:
     cases = []
     for name, workload in workloads().items():
         for variant in (None, *workload.info.variants):
-            for target in (DIRECTORY, DEVICE):
+            for target in (DIRECTORY, DEVICE, ENGINE):
                 if target.kind not in workload.info.accepts or (target is DEVICE and name.startswith("cdm")):
                     continue
                 file = name.replace("/", "-").replace(":", "-PATH") + (f"@{variant}" if variant else "")
+                if target is ENGINE and len(workload.info.accepts) > 1:
+                    continue  # nothing of its own
                 file += ".device" if target is DEVICE else ""
                 cases.append((file, example(name, variant), target))
     return cases

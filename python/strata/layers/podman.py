@@ -1,0 +1,194 @@
+"""Podman as a layer, as root, without a daemon: its storage on the stack, everything else in the visit's directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strata.layers._engine import (
+    ARRANGE,
+    ROOM,
+    TOOLS,
+    Instance,
+    Root,
+    info_of,
+    inspect,
+    instance,
+    make_root,
+    needs_filesystem,
+    no_filesystem,
+    place_differences,
+    prove,
+    provides,
+    root_of,
+    text,
+    version_reasons,
+    write_client,
+)
+from strata.layers._steps import sh, standard_reasons
+from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+
+DRIVERS = ("overlay", "vfs", "btrfs", "zfs")
+PROGRAMS = ("podman", "conmon", "runc", "crun", "fuse-overlayfs", "buildah")
+
+INFO = LayerInfo(
+    name="podman",
+    about="A private Podman whose images and containers lie on what is below.",
+    params=(
+        Param("driver", ParamType.CHOICE, "how layers are kept", default="overlay", choices=DRIVERS, positional=True),
+        Param("runtime", ParamType.CHOICE, "what starts the containers", default="runc", choices=("runc", "crun")),
+    ),
+    accepts=frozenset({Kind.DIRECTORY}),
+    provides=Kind.ENGINE,
+    tools={"podman": "podman", "conmon": "conmon", "runc": "runc", **TOOLS},
+)
+
+# Of the limits a container may have, some machines do not let even root raise any; so none is above what holds here.
+# Locks in files: those in /dev/shm are shared with the user's own Podman.
+_CONFIGURE = """\
+dir=$1 root=$2 driver=$3 runtime=$4 name=$5
+least() {
+  have=$(prlimit "--$1" --output HARD --noheadings --raw)
+  if [ "$have" = unlimited ] || [ "$have" -gt "$2" ]; then have=$2; fi
+  echo "$have"
+}
+files=$(least nofile 1024) processes=$(least nproc 8192)
+cat >"$dir/containers.conf" <<END
+[containers]
+default_ulimits = ["nofile=$files:$files", "nproc=$processes:$processes"]
+netns = "none"
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+lock_type = "file"
+runtime = "$runtime"
+tmp_dir = "$dir/tmp"
+static_dir = "$root/libpod"
+volume_path = "$root/volumes"
+image_copy_tmp_dir = "$root/copies"
+[network]
+network_config_dir = "$dir/networks"
+END
+mkdir -- "$root/copies"
+cat >"$dir/storage.conf" <<END
+[storage]
+driver = "$driver"
+runroot = "$dir/state"
+graphroot = "$root"
+END
+echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$dir/policy.json"
+: >"$dir/registries.conf"
+ln -s -- "$root" "$dir/storage" && echo "$name" >"$dir/group\""""
+
+_CLIENT = (
+    r"""#!/bin/sh
+# The Podman of one visit of Strata, and no other.
+d=${0%/*}
+export CONTAINERS_CONF="$d/containers.conf" CONTAINERS_STORAGE_CONF="$d/storage.conf"
+export CONTAINERS_REGISTRIES_CONF="$d/registries.conf" TMPDIR="$d/storage/copies" BUILDAH_ISOLATION=chroot
+verb=$1; shift
+case $verb in
+  load) exec podman import --quiet -- "$1" "localhost/$2" ;;
+  build)
+    exec podman build --quiet --no-cache --network host --signature-policy "$d/policy.json" --pull-never \
+      --tag "localhost/$2" -- "$1" ;;
+  forget) exec podman rmi --force "localhost/$1" ;;
+  create)
+    set -- "localhost/$@"
+"""
+    + ARRANGE
+    + r"""
+    read -r group <"$d/group"
+    exec podman create --cgroup-parent "/$group" --name "$name" "$@" ;;
+  start) exec podman start "$1" ;;
+  stop) exec podman stop --time 10 "$1" ;;
+  remove) exec podman rm --force --time 0 --volumes "$1" ;;
+  exec) exec podman exec "$@" ;;
+  pid) exec podman inspect --type container --format '{{.State.Pid}}' "$1" ;;
+  count) podman ps --quiet --filter status=running | wc -l ;;
+  reset) podman rm --all --force --time 0 --volumes && podman rmi --all --force ;;
+  info) exec podman info --format json ;;
+  room)
+"""
+    + ROOM
+    + r"""    ;;
+  *) echo "this client does not know '$verb'" >&2; exit 64 ;;
+esac
+"""
+)
+
+_OLDEST = (4, 0)
+
+
+class PodmanDriver:
+    info = INFO
+
+    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
+        return []
+
+    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
+        reasons = standard_reasons(facts, {**self.info.tools, **_more_tools(spec)})
+        reasons += version_reasons("Podman", facts.tools.get("podman"), _OLDEST)
+        if spec["driver"] == "overlay" and "overlay" not in facts.filesystems:
+            reasons.append(no_filesystem("podman(overlay)", "overlay", facts))
+        return reasons
+
+    def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
+        if spec["driver"] in ("btrfs", "zfs"):
+            needs_filesystem("podman", str(spec["driver"]), below[0], str(spec["driver"]))
+        return provides(_made(below, place), below[0])
+
+    def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
+        made = _made(below, place)
+        configure = sh(_CONFIGURE, place.dir, made.root, str(spec["driver"]), str(spec["runtime"]), place.name)
+        return [
+            make_root(made),
+            Step(configure, None, "write the configuration of this podman"),
+            write_client(made, _CLIENT),
+            prove(made),
+        ]
+
+    def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        return inspect(_made(below, place))
+
+    def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
+        made, driver = _made(below, place), str(spec["driver"])
+        wrong = place_differences(made, below[0], seen)
+        info, root = info_of(made, seen), root_of(seen)
+        if isinstance(info, str):
+            return [*wrong, info]
+        if isinstance(root, str):
+            return [*wrong, root]
+        says = text(info, "store", "graphDriverName")
+        if says != driver:
+            wrong.append(f"podman: the engine keeps layers by {says or 'nothing known'} instead of {driver}.")
+        if text(info, "store", "graphRoot") != made.root:
+            wrong.append(f"podman: the engine keeps them in {text(info, 'store', 'graphRoot')}.")
+        if not _shows(driver, made, root):
+            wrong.append(f"podman: the root of a container is {root.fstype} from {root.source}{root.inside}, "
+                         f"which is not what {driver} makes.")  # fmt: skip
+        return wrong
+
+
+def _made(below: Sequence[Provides], place: Place) -> Instance:
+    return instance("podman", below[0], place, PROGRAMS)
+
+
+def _more_tools(spec: Call) -> dict[str, str]:
+    more = {"crun": "crun"} if spec["runtime"] == "crun" else {}
+    return more | ({"zfs": "zfsutils-linux"} if spec["driver"] == "zfs" else {})
+
+
+def _shows(driver: str, made: Instance, root: Root) -> bool:
+    """Whether this is how the kernel shows the root of a container of that driver."""
+    match driver:
+        case "overlay":
+            return root.fstype == "overlay" and root.options.get("upperdir", "").startswith(f"{made.root}/overlay/")
+        case "btrfs":
+            return root.fstype == "btrfs" and "/podman/btrfs/subvolumes/" in root.inside
+        case "vfs":
+            return root.fstype != "overlay" and "/podman/vfs/dir/" in root.inside
+        case _:
+            return root.fstype == "zfs" and root.inside == "/"
+
+
+DRIVER = PodmanDriver()

@@ -1,0 +1,51 @@
+"""The local base image of container workloads: busybox and files of random content, made on the measured machine.
+
+Nothing is pulled from anywhere. The same arguments and seed give the same files.
+"""
+
+from __future__ import annotations
+
+from strata.model import Call, Command, Param, ParamType
+
+IMAGE = "base"
+TOOLS = {"sh": "dash", "tar": "tar", "busybox": "busybox-static"}
+
+_MIB = 1 << 20
+
+FILES = Param("files", ParamType.INT, "how many files the image has", default=500, minimum=1, maximum=1_000_000)
+SIZE = Param("size", ParamType.SIZE, "how large they are together", default=32 * _MIB, minimum=_MIB)
+
+# $1 client, $2 scratch, $3 files, $4 bytes, $5 seed, $6 bytes of one large file. From an empty engine: what an earlier
+# trial left is removed. Asking for the room forces all of it to the disk.
+_MAKE = """\
+client=$1 root=$2/root tar=$2/root.tar
+"$client" reset >/dev/null || exit 1
+mkdir -- "$root" "$root/bin" "$root/data" "$root/tmp" || exit 1
+cp -- "$(command -v busybox)" "$root/bin/busybox" || exit 1
+for name in sh cat cp dd dpkg echo find ls mkdir rm sleep sync tar touch true; do
+  ln -s busybox "$root/bin/$name" || exit 1
+done
+strata-engine age --dir "$root/data" --files "$3" --bytes "$4" --seed "$5" --rounds 1 >/dev/null || exit 1
+if [ "$6" -gt 0 ]; then
+  head -c "$6" /dev/urandom >"$root/large" || exit 1
+fi
+tar --create --file "$tar" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 --directory "$root" . &&
+  "$client" load "$tar" base >/dev/null || exit 1
+rm -rf -- "$root" "$tar" && "$client" room >/dev/null"""
+
+# Ends at once when asked to, as a service should: busybox's sleep alone would have to be killed as process 1.
+STAY = ("/bin/sh", "-c", 'trap "exit 0" TERM; sleep 2147483 & wait')
+
+
+def make(client: str, scratch: str, spec: Call, seed: int, large_bytes: int = 0) -> Command:
+    """Empties the engine and loads the image into it."""
+    size = int(spec["size"] or 0)
+    words = (str(spec["files"]), str(size), str(seed % (1 << 63)), str(large_bytes))
+    return Command(("sh", "-c", _MAKE, "sh", client, scratch, *words), timeout_s=600.0 + (size + large_bytes) / _MIB)
+
+
+def reasons(spec: Call) -> list[str]:
+    """What is wrong with the size of the files; [] = nothing."""
+    if int(spec["size"] or 0) < 2 * 4096 * int(spec["files"] or 0):
+        return [f"{spec.text}: {spec['files']} files need at least 8K each; give fewer files or a larger size"]
+    return []

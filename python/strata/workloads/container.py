@@ -1,0 +1,93 @@
+"""`container/lifecycle`: containers created, started, stopped and removed, every one of them timed."""
+
+from __future__ import annotations
+
+from strata.model import (
+    Call,
+    Command,
+    Facts,
+    Kind,
+    Measured,
+    Metric,
+    Param,
+    ParamType,
+    Target,
+    TrialOutput,
+    TrialPlan,
+    Workload,
+    WorkloadInfo,
+)
+from strata.workloads import _batch, _image
+from strata.workloads._batch import Phase
+from strata.workloads._common import declared
+
+_OPERATIONS = {
+    "create": "making a container",
+    "start": "starting it, until its first program runs",
+    "stop": "asking it to stop, which it does at once",
+    "remove": "removing it with what it wrote",
+}
+# Slower than this per container and operation is not a result any more.
+_PATIENCE_S = 60.0
+
+
+class Lifecycle:
+    info = WorkloadInfo(
+        name="container/lifecycle",
+        about=(
+            "Containers from a local image are created, then started, then stopped, then removed, each timed by "
+            "itself; all of them run at once in between, which is checked."
+        ),
+        params=(
+            Param("count", ParamType.INT, "how many containers", default=10, minimum=1, maximum=1000, positional=True),
+            Param("parallel", ParamType.INT, "how many operations at a time", default=1, minimum=1, maximum=1000),
+            _image.FILES,
+            _image.SIZE,
+        ),
+        metrics=(
+            Metric("lifecycle_s", "s", "lower", "time of creating, starting, stopping and removing all of them"),
+            *(metric for name, about in _OPERATIONS.items() for metric in _batch.operation_metrics(name, about)),
+        ),
+        primary="lifecycle_s",
+        accepts=frozenset({Kind.ENGINE}),
+        tools=_image.TOOLS,
+    )
+
+    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
+        return _image.reasons(spec)
+
+    def checks(self, spec: Call) -> list[Command]:
+        return []
+
+    def data_bytes(self, spec: Call) -> int:
+        return int(spec["size"] or 0)
+
+    def primary_of(self, spec: Call) -> Metric:
+        return declared(self.info, self.info.primary)
+
+    def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        client, count, parallel = target.path, int(spec["count"] or 1), int(spec["parallel"] or 1)
+        names = [f"c{number}" for number in range(1, count + 1)]
+        phases = (
+            Phase("create", [(client, "create", _image.IMAGE, name, "--", *_image.STAY) for name in names], parallel),
+            Phase("start", [(client, "start", name) for name in names], parallel),
+            Phase("check", [(client, "count")], expect=str(count)),
+            Phase("stop", [(client, "stop", name) for name in names], parallel),
+            Phase("remove", [(client, "remove", name) for name in names], parallel),
+        )
+        return TrialPlan(
+            prepare=(_image.make(client, scratch, spec, seed),),
+            measure=_batch.measure(scratch, 600.0 + _PATIENCE_S * count),
+            collect=_batch.collect(scratch),
+            put={_batch.plan_path(scratch): _batch.plan_text(phases)},
+        )
+
+    def read(self, spec: Call, output: TrialOutput) -> Measured:
+        done = _batch.read(output, tuple(_OPERATIONS))
+        figures = {"lifecycle_s": sum(done[name].wall_s for name in _OPERATIONS)}
+        for name in _OPERATIONS:
+            figures |= _batch.operation_figures(name, done[name])
+        return Measured(metrics=figures)
+
+
+WORKLOADS: tuple[Workload, ...] = (Lifecycle(),)
