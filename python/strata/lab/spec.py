@@ -24,7 +24,7 @@ _BASE = (
 )
 _CONTAINERS = (
     *("podman", "crun", "fuse-overlayfs", "netavark", "passt", "uidmap"),
-    *("containerd", "runc", "docker.io", "iptables"),
+    *("containerd", "runc", "docker.io", "iptables", "buildah", "lxc"),
 )
 _INCUS = ("incus-base", "incus-client", "dnsmasq-base", "lxcfs")
 # Beside those of every release. Debian 12 has no vdo, its docker.io is one package, and incus is in its backports.

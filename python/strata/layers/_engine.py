@@ -40,8 +40,11 @@ TOOLS = {
     "busybox": "busybox-static",
 }
 
-# $1 file, $2 its text, $3 mode.
-_WRITE = 'printf %s "$2" >"$1" && chmod "$3" -- "$1"'
+# $1 file, $2 its text.
+_WRITE = 'printf %s "$2" >"$1" && chmod 0755 -- "$1"'
+
+# $1 where it leads to, $2 the link.
+_UNLINK = 'if [ "$(readlink -- "$2")" = "$1" ]; then rm -f -- "$2"; fi'
 
 # Functions that the ends of all engines share. Set before: name (the control group), dir (the place), root (on the
 # stack), programs (names of the engine's own programs, " a b ").
@@ -49,7 +52,7 @@ _FUNCTIONS = r"""
 groups() { find /sys/fs/cgroup -depth -type d \( -path "*/$name" -o -path "*/$name/*" \) 2>/dev/null; }
 ours() {
   for group in $(groups); do cat "$group/cgroup.procs" 2>/dev/null; done
-  for process in $(grep -lF -e "$dir" /proc/[0-9]*/cmdline 2>/dev/null); do
+  for process in $(grep -lF -e "$dir/" -e "$way/" /proc/[0-9]*/cmdline 2>/dev/null); do
     process=${process%/cmdline}
     case $programs in *" $(cat "$process/comm" 2>/dev/null) "*) echo "${process#/proc/}" ;; esac
   done
@@ -76,6 +79,17 @@ unmount_all() {
 leave_groups() {
   groups | while IFS= read -r group; do rmdir -- "$group" 2>/dev/null || [ ! -d "$group" ] || exit 1; done
 }
+forget_sockets() {
+  # containerd's shims listen in one directory for all of the machine, under names that only these files tell.
+  find "$dir" -path '*/io.containerd.runtime.v2.task/*' -name address 2>/dev/null | while IFS= read -r file; do
+    socket=$(sed 's|^unix://||' "$file")
+    case $socket in /run/containerd/s/*) rm -f -- "$socket" ;; esac
+  done
+  # Made at their start by containerd and Docker wherever their own state is; empty, and nobody's while none runs.
+  [ -e /run/containerd/containerd.sock ] || rmdir /run/containerd/s /run/containerd 2>/dev/null
+  [ -e /run/docker.sock ] || rmdir /run/docker/plugins /run/docker 2>/dev/null
+  return 0
+}
 remove_root() {
   [ -e "$root" ] || return 0
   if [ "$(stat --file-system --format=%T -- "$root")" = btrfs ]; then
@@ -90,12 +104,43 @@ remove_root() {
 
 # $1 name, $2 place, $3 the engine's directory on the stack, $4 programs. The engine itself was asked to stop before.
 _END = (
-    "name=$1 dir=$2 root=$3 programs=$4\n"
+    "name=$1 dir=$2 root=$3 programs=$4 way=/run/$1\n"
     + _FUNCTIONS
-    + "end_all && unmount_all && leave_groups && remove_root"
+    + "end_all && unmount_all && leave_groups && forget_sockets && remove_root"
 )  # fmt: skip
 
-# $1 place, $2 cgroup name. One container, to see where its root comes from; everything of it goes again.
+# $1 place, $2 short way to it, the rest: names of programs, in the order in which they are asked to stop.
+_STOP = r"""
+dir=$1 way=$2; shift 2
+for program; do
+  for pause in 0.05 0.1 0.2 0.4 0.8 1.6 3.2 6.4 12.8 25.6 ''; do
+    left=
+    for process in $(grep -lF -e "$dir/" -e "$way/" /proc/[0-9]*/cmdline 2>/dev/null); do
+      process=${process%/cmdline}
+      if [ "$(cat "$process/comm" 2>/dev/null)" = "$program" ]; then left="$left ${process#/proc/}"; fi
+    done
+    [ -n "$left" ] && [ -n "$pause" ] || break
+    [ "$pause" = 0.05 ] && kill -TERM $left 2>/dev/null
+    sleep "$pause"
+  done
+done"""
+
+# $1 the place, $2 name of the daemon, $3 a script that succeeds once it answers, with the place as its $1, then the
+# daemon. It starts without the mark of the run, for it is to live longer than this command, and in its own session.
+_START = r"""
+dir=$1 log=$1/$2.log ask=$3; shift 3
+env -u STRATA_RUN setsid "$@" </dev/null >"$log" 2>&1 &
+daemon=$!
+for pause in 0.1 0.1 0.1 0.2 0.2 0.4 0.4 0.8 0.8 1 1 1 2 2 2 4 4 4 8 8 8 8 16 16 16 32 32; do
+  sleep "$pause"
+  if sh -c "$ask" sh "$dir" >/dev/null 2>&1; then exit 0; fi
+  kill -0 "$daemon" 2>/dev/null || break
+done
+sh -c "$ask" sh "$dir" >/dev/null
+tail -n 5 -- "$log" | cut -c 1-1000 >&2
+exit 1"""
+
+# $1 place. One container, to see where its root comes from; everything of it goes again.
 _PROVE = r"""
 dir=$1; client=$dir/client; box=$dir/probe
 mkdir -p "$box/bin" && cp -- "$(command -v busybox)" "$box/bin/busybox" && ln -s busybox "$box/bin/sh" || exit 1
@@ -107,18 +152,6 @@ status=$?
 "$client" stop probe >/dev/null && "$client" remove probe >/dev/null && "$client" forget probe >/dev/null || exit 1
 rm -rf -- "$box" "$dir/probe.tar"
 exit $status"""
-
-# $1 how long to wait at most, the rest: a command that succeeds once the daemon answers. $2 its log.
-_AWAIT = r"""
-log=$1; shift
-for pause in 0.05 0.1 0.1 0.2 0.2 0.4 0.4 0.8 0.8 1 1 1 2 2 2 4 4 4 8 8 8 8 16 16 16 32; do
-  sleep "$pause"
-  "$@" >/dev/null 2>&1 && exit 0
-done
-"$@" >/dev/null
-tail -n 5 -- "$log" >&2
-exit 1"""
-
 
 ARRANGE = r"""
     image=$1 name=$2 command=; shift 2
@@ -148,8 +181,13 @@ class Instance:
     programs: tuple[str, ...]  # all that may be left running; the kernel knows the first 15 letters of each
 
     @property
+    def way(self) -> str:
+        """A short way to the place: the path of a socket has 107 bytes at most."""
+        return f"/run/{self.place.name}"
+
+    @property
     def client(self) -> str:
-        return f"{self.place.dir}/client"
+        return f"{self.way}/client"
 
     @property
     def words(self) -> tuple[str, str, str, str]:
@@ -174,31 +212,33 @@ def provides(made: Instance, below: Provides) -> Provides:
     )
 
 
-def make_root(made: Instance) -> Step:
-    """The directory on the stack. Undone with all of the engine: its processes, mounts, control groups and files."""
-    return Step(
-        run("mkdir", "--", made.root),
-        sh(_END, *made.words, timeout_s=3600.0),
-        f"make a directory for {made.engine}",
-    )
+def begin(made: Instance, client: str) -> list[Step]:
+    """The directory on the stack, the short way to the place, and the client there, which goes with the place.
 
-
-def write(path: str, text: str, why: str, mode: str = "0644") -> Step:
-    """A file in the directory of the place, with which it goes."""
-    return Step(sh(_WRITE, path, text, mode), None, why)
-
-
-def write_client(made: Instance, text: str) -> Step:
-    return write(made.client, text, f"write the client of this {made.engine}", "0755")
+    Undone with all of the engine: its processes, mounts, control groups and files."""
+    end = sh(_END, *made.words, timeout_s=3600.0)
+    way = sh(_UNLINK, made.place.dir, made.way)
+    return [
+        Step(run("mkdir", "--", made.root), end, f"make a directory for {made.engine}"),
+        Step(run("ln", "-s", "--", made.place.dir, made.way), way, "make a short way for its sockets"),
+        Step(sh(_WRITE, f"{made.place.dir}/client", client), None, f"write the client of this {made.engine}"),
+    ]
 
 
 def prove(made: Instance) -> Step:
     """Undone with the engine."""
-    return Step(sh(_PROVE, made.place.dir, timeout_s=600.0), None, "start a container to see what its root is")
+    return Step(sh(_PROVE, made.way, timeout_s=600.0), None, "start a container to see what its root is")
 
 
-def await_answer(made: Instance, log: str, *command: str) -> Command:
-    return sh(_AWAIT, log, *command, timeout_s=300.0)
+def start(made: Instance, daemon: str, ask: str, *argv: str) -> Step:
+    """Start a daemon and wait until the script `ask` succeeds, which gets the short way to the place as its $1.
+
+    Undone by asking it to stop; what does not is ended with the rest of the engine."""
+    return Step(
+        sh(_START, made.way, daemon, ask, *argv, timeout_s=300.0),
+        sh(_STOP, made.place.dir, made.way, daemon[:15], timeout_s=120.0),
+        f"start {daemon}",
+    )
 
 
 def inspect(made: Instance) -> list[Command]:
@@ -270,6 +310,11 @@ def text(found: Mapping[str, object], *path: str) -> str:
     for name in path:
         inner = inner.get(name) if isinstance(inner, dict) else None
     return inner if isinstance(inner, str) else ""
+
+
+def tools_for(tools: Mapping[str, str], used_by: Mapping[str, bool]) -> dict[str, str]:
+    """Of all programs of a layer those that these arguments need; `used_by`: of those that not all do, whether."""
+    return {name: package for name, package in tools.items() if used_by.get(name, True)}
 
 
 def version_reasons(program: str, said_version: str | None, oldest: tuple[int, int]) -> list[str]:

@@ -10,10 +10,10 @@ from strata.layers._engine import (
     TOOLS,
     Instance,
     Root,
+    begin,
     info_of,
     inspect,
     instance,
-    make_root,
     needs_filesystem,
     no_filesystem,
     place_differences,
@@ -21,8 +21,8 @@ from strata.layers._engine import (
     provides,
     root_of,
     text,
+    tools_for,
     version_reasons,
-    write_client,
 )
 from strata.layers._steps import sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
@@ -39,7 +39,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.ENGINE,
-    tools={"podman": "podman", "conmon": "conmon", "runc": "runc", **TOOLS},
+    tools={"podman": "podman", "conmon": "conmon", "runc": "runc", "crun": "crun", "zfs": "zfsutils-linux", **TOOLS},
 )
 
 # Of the limits a container may have, some machines do not let even root raise any; so none is above what holds here.
@@ -126,7 +126,7 @@ class PodmanDriver:
         return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        reasons = standard_reasons(facts, {**self.info.tools, **_more_tools(spec)})
+        reasons = standard_reasons(facts, _needed(spec))
         reasons += version_reasons("Podman", facts.tools.get("podman"), _OLDEST)
         if spec["driver"] == "overlay" and "overlay" not in facts.filesystems:
             reasons.append(no_filesystem("podman(overlay)", "overlay", facts))
@@ -141,9 +141,8 @@ class PodmanDriver:
         made = _made(below, place)
         configure = sh(_CONFIGURE, place.dir, made.root, str(spec["driver"]), str(spec["runtime"]), place.name)
         return [
-            make_root(made),
+            *begin(made, _CLIENT),
             Step(configure, None, "write the configuration of this podman"),
-            write_client(made, _CLIENT),
             prove(made),
         ]
 
@@ -173,9 +172,9 @@ def _made(below: Sequence[Provides], place: Place) -> Instance:
     return instance("podman", below[0], place, PROGRAMS)
 
 
-def _more_tools(spec: Call) -> dict[str, str]:
-    more = {"crun": "crun"} if spec["runtime"] == "crun" else {}
-    return more | ({"zfs": "zfsutils-linux"} if spec["driver"] == "zfs" else {})
+def _needed(spec: Call) -> dict[str, str]:
+    return tools_for(INFO.tools, {"runc": spec["runtime"] == "runc", "crun": spec["runtime"] == "crun",
+                                  "zfs": spec["driver"] == "zfs"})  # fmt: skip
 
 
 def _shows(driver: str, made: Instance, root: Root) -> bool:

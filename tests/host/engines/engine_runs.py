@@ -45,6 +45,7 @@ def left_over(directory: Path) -> list[str]:
     )
     found += [line for line in loops.stdout.splitlines() if str(directory) in line]
     found += groups()
+    found += [str(path) for path in Path("/run").glob("strata-*") if path.is_symlink()]
     work = directory / "work"
     return found + ([str(path) for path in work.rglob("*")] if work.exists() else [])
 

@@ -19,11 +19,15 @@ STACKS = [
     "disk | ext4 | podman(overlay)",
     "disk | xfs | podman(vfs)",
     "disk | btrfs | podman(btrfs)",
+    "disk | ext4 | docker(overlay2)",
+    "disk | ext4 | docker(fuse-overlayfs)",
+    "disk | xfs | docker(vfs)",
+    "disk | btrfs | docker(btrfs)",
 ]
 
 
 def needs(stack: str) -> None:
-    program = {"podman": "podman"}[stack.split("|")[-1].strip().partition("(")[0]]
+    program = {"podman": "podman", "docker": "dockerd"}[stack.split("|")[-1].strip().partition("(")[0]]
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed; scripts/os-packages.sh test installs it")
 
