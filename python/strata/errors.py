@@ -138,5 +138,9 @@ class HostLost(StrataError):
         super().__init__(message)
 
 
+class GuestLost(HostLost):
+    """A guest panicked, hangs or has ended; the machine that carries it goes on."""
+
+
 class StoreError(StrataError):
     exit_code = 2

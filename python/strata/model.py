@@ -72,6 +72,7 @@ class LayerInfo:
     metrics: tuple[Metric, ...] = ()  # figures that it reports after every trial; the driver is then `Metered`
     offers: frozenset[str] = frozenset()  # abilities that conditions above may ask for: "snapshot", "degrade" ...
     needs: str = ""  # the ability that something below must offer
+    starts_guest: bool = False  # what stands above it is in a machine of its own, which it starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +175,33 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class GuestImage:
+    """What guests start from, on the machine that starts them: a kernel and a system in read-only memory."""
+
+    directory: str  # absolute; holds its files, of which `key` and `known_hosts` are for ssh into the guest
+    accel: Literal["kvm", "tcg"] = "tcg"
+    boot: tuple[str, ...] = ()  # arguments of QEMU, beside those of a machine with NVDIMMs
+    ssh: tuple[str, ...] = ("ssh",)  # the client's command but for `-p PORT -- root@127.0.0.1`
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A virtual machine that a layer starts. Ending it is the undo of all that was done inside."""
+
+    name: str
+    # on the machine that started it; holds `port` (of 127.0.0.1, leads to its ssh), `pid` and `console`
+    dir: str
+    image: GuestImage
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where one layer of one visit may put things. Both are unique on the machine while the visit lives."""
 
     name: str  # [a-z0-9-]{1,24}: for arrays, volume groups, pools, guests
     dir: str  # absolute; exists, empty, removed with the visit
     uuid: str  # deterministic; a file system or table made with it can be told from anybody else's
+    guest_image: GuestImage | None = None  # for layers that start a guest; None: this machine has none
 
 
 Ability = Callable[[int], "list[Step]"]
@@ -201,6 +223,7 @@ class Provides:
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
     # commands that end a failure on purpose of it or of what is below; they precede every undo of what is above
     mend: tuple[Command, ...] = ()
+    guest: Guest | None = None  # the machine that `path` is in; None: the measured machine itself
     # what can be done to it or to what is below it, by the name of the ability
     can: Mapping[str, Ability] = field(compare=False, hash=False, repr=False, default_factory=dict)
 

@@ -28,7 +28,10 @@ def entries(what: str, name: str | None = None) -> list[Entry]:
         case "workloads":
             found = {**workloads.catalogue()}
         case "metrics":
-            found = {metric.name: metric for metric in (*machine.HOST_METRICS, *machine.device_metrics("disk"))}
+            found = {
+                metric.name: metric
+                for metric in (*machine.HOST_METRICS, *machine.GUEST_METRICS, *machine.device_metrics("disk"))
+            }
             declared = [info.metrics for info in layers.catalogue().values()]
             declared += [info.metrics for info in workloads.catalogue().values()]
             found.update((metric.name, metric) for metrics in declared for metric in metrics)

@@ -78,6 +78,11 @@ def connect(server: Server, engine: Path, directory: str, marker: str) -> StdioC
 
 def client(server: Server) -> list[str]:
     """The ssh command up to the destination; what to run there may follow."""
+    return [*options(server), "--", server.destination]
+
+
+def options(server: Server) -> list[str]:
+    """The ssh command up to where the destination would stand."""
     argv = ["ssh", "-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_S}"]
     # Whatever the user set for this host, we neither forward anything nor become the master of his other sessions.
     argv += ["-o", "ClearAllForwardings=yes", "-o", "ControlMaster=no", "-o", "RemoteCommand=none"]
@@ -87,7 +92,7 @@ def client(server: Server) -> list[str]:
         argv += ["-o", f"UserKnownHostsFile={_path(server.identity.known_hosts)}", "-o", "GlobalKnownHostsFile=none"]
     if server.port is not None:
         argv += ["-p", str(server.port)]
-    return [*argv, "--", server.destination]
+    return argv
 
 
 def _path(path: Path) -> str:

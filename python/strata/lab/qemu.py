@@ -33,7 +33,7 @@ _SERIAL_BYTES = 20
 
 # A panic ends QEMU (-no-reboot), an oops is a panic, and so is the interrupt that a machine gets which does not answer;
 # a guest that its host keeps waiting is no lockup.
-_KERNEL = (
+KERNEL = (
     "console=ttyS0 quiet panic=-1 oops=panic unknown_nmi_panic=1 nowatchdog workqueue.watchdog_thresh=0 "
     "net.ifnames=0 mitigations=off"
 )
@@ -86,8 +86,7 @@ def argv(spec: MachineSpec, wires: Wires, sizes: tuple[int, int], incoming: bool
     line = [PROGRAM, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc,nvdimm=on"]
     room = f"size={spec.memory_bytes >> 20}M,slots={_NVDIMM_SLOTS},maxmem={spec.memory_bytes + _NVDIMM_ROOM >> 20}M"
     line += ["-m", room, "-smp", str(spec.cpus), "-cpu", _CPU[spec.clock]]
-    for name, path, size in (("root", image.root, sizes[0]), ("modules", image.modules, sizes[1])):
-        line += ["-object", _memory(name, path, size) + ",readonly=on", "-device", f"nvdimm,memdev={name},unarmed=on"]
+    line += system(image.root, image.modules, sizes)
     if spec.clock == "virtual":
         assert wires.mailbox is not None and wires.bells is not None
         line += ["-accel", "tcg,thread=single", "-icount", f"shift={spec.ips_shift},align=off,sleep=off"]
@@ -100,11 +99,19 @@ def argv(spec: MachineSpec, wires: Wires, sizes: tuple[int, int], incoming: bool
         line += ["-accel", "kvm" if spec.accel == "kvm" else "tcg,thread=multi"]
         forward = "" if wires.ssh_port is None else f",hostfwd=tcp:127.0.0.1:{wires.ssh_port}-:22"
         line += ["-netdev", f"user,id=net,restrict=on{forward}", "-device", "virtio-net-pci,netdev=net,romfile="]
-    kernel = _KERNEL if spec.clock == "real" else f"{_KERNEL} {_KERNEL_VIRTUAL}"
+    kernel = KERNEL if spec.clock == "real" else f"{KERNEL} {_KERNEL_VIRTUAL}"
     line += ["-kernel", str(image.kernel), "-initrd", str(wires.initrd)]
     line += ["-append", f"{kernel} strata.clock={spec.clock}"]
     line += ["-serial", f"file:{_quoted(wires.console)}", *wires.qmp]
     return [*line, "-incoming", "defer"] if incoming else line
+
+
+def system(root: Path, modules: Path, sizes: tuple[int, int]) -> list[str]:
+    """The system's two images, read-only, as memory that keeps its content. `sizes`: their bytes."""
+    line: list[str] = []
+    for name, path, size in (("root", root, sizes[0]), ("modules", modules, sizes[1])):
+        line += ["-object", _memory(name, path, size) + ",readonly=on", "-device", f"nvdimm,memdev={name},unarmed=on"]
+    return line
 
 
 def _memory(name: str, path: Path, size: int) -> str:
@@ -159,7 +166,7 @@ def no_room(cache: Path, free_bytes: int, wanted_bytes: int) -> str:
 def probe(kernel: Path, console: Path) -> list[str]:
     """A machine under KVM that ends by itself: its kernel finds no root, and panics."""
     line = [PROGRAM, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc"]
-    line += ["-accel", "kvm", "-cpu", _CPU["real"], "-m", "512M", "-kernel", str(kernel), "-append", _KERNEL]
+    line += ["-accel", "kvm", "-cpu", _CPU["real"], "-m", "512M", "-kernel", str(kernel), "-append", KERNEL]
     return [*line, "-serial", f"file:{_quoted(console)}"]
 
 

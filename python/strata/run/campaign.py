@@ -135,6 +135,7 @@ def execute(
         seed=identity.seed,
         interrupts=interrupts,
         listener=listener,
+        guest_image=order.plan.guest_image,
     )
     _Loop(order, store, sites, bench, listener).go()
 

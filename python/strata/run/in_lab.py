@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from strata.hosts.base import Host, Interruption
 from strata.hosts.local import LocalHost, engine_path
 from strata.hosts.served import ServedHost
 from strata.lab import cache as caches
-from strata.lab import emulator, image, machine, models
+from strata.lab import emulator, guests, image, machine, models
 from strata.lab.machine import Machine, SavedState
 from strata.lab.models import DiskModel
 from strata.lab.qemu import MachineSpec
@@ -24,7 +24,7 @@ from strata.lab.spec import LabSpec
 from strata.model import Command, Disk, Facts, Stack, Testbed
 from strata.run.clean import Cleaned
 from strata.run.progress import Listener, Noted
-from strata.run.sites import Site
+from strata.run.sites import ONLY_HERE, GuestLook, Site
 from strata.store.writer import Store
 
 # In a fresh machine nothing stands yet, and by the virtual clock even the length of a name would change the figures:
@@ -113,6 +113,9 @@ class LabSites:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
+    def guests(self, tools: Iterable[str], features: frozenset[str]) -> GuestLook:
+        return GuestLook((ONLY_HERE,))
+
     def now(self) -> float:
         return time.time()
 
@@ -125,6 +128,9 @@ class LabSites:
             raise HostLost(running.lost() or str(error), running.console()) from error
         finally:
             running.close()
+
+    def machine_of(self, variant: str) -> MachineSpec:
+        return self._state(variant).spec
 
     def _state(self, variant: str) -> SavedState:
         if variant not in self._saved:
@@ -171,6 +177,25 @@ def opened(
         interruption=interruption,
         progress=progress,
     )
+
+
+def look_at_guests(
+    uuid: str,
+    interruption: Interruption | None,
+    progress: Callable[[str], None],
+    tools: Iterable[str],
+    features: frozenset[str],
+) -> GuestLook:
+    """Of guests on this machine, whose system is the lab's: so a machine of the lab says what they are."""
+    sites = LabSites(Testbed("lab"), features, {}, Path(), uuid, interruption, progress)
+    variant = str(sites.testbed.debian)
+    try:
+        with sites.look(variant) as host:
+            facts = sites.describe(host.facts(tools, _WORK))
+    except Refused as refused:
+        return GuestLook(refused.reasons)
+    spec = sites.machine_of(variant)
+    return GuestLook((), guests.prepared(spec.image, spec.engine, spec.accel), facts)
 
 
 def throw_away(store: Store, work: Path, uuid: str, listener: Listener) -> Cleaned:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from strata.model import Command, Disk, Kind, LayerDriver, Node, Place, Provides, Stack, Step
+from strata.model import Command, Disk, Guest, GuestImage, Kind, LayerDriver, Node, Place, Provides, Stack, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,11 @@ class Placed:
     place: Place
     below: tuple[Provides, ...]
     provides: Provides
+
+    @property
+    def guest(self) -> Guest | None:
+        """The machine in which it is built; None: the measured machine itself."""
+        return next((lower.guest for lower in self.below if lower.guest), None)
 
     def steps(self) -> list[Step]:
         steps = self.driver.plan_create(self.node.call, self.below, self.place)
@@ -42,13 +47,20 @@ class Layout:
     def top(self) -> Provides:
         return self.layers[-1].provides
 
-    def block_devices(self) -> list[tuple[str, str]]:
-        """(layer name, device path) of every layer that is a block device, bottom to top."""
+    @property
+    def guests(self) -> tuple[Guest, ...]:
+        """Those that its layers start, in the order in which they do."""
+        return tuple(dict.fromkeys(placed.provides.guest for placed in self.layers if placed.provides.guest))
+
+    def block_devices(self, guest: Guest | None = None) -> list[tuple[str, str]]:
+        """(layer name, device path) of every layer that is a block device on one machine, bottom to top."""
         return [
             (placed.node.call.name, placed.provides.path)
             for placed in self.layers
             # a condition gives on what is below it: count each device once, under the layer that made it
-            if placed.provides.kind is Kind.BLOCK and placed.provides.path not in {below.path for below in placed.below}
+            if placed.provides.kind is Kind.BLOCK
+            and placed.provides.guest == guest
+            and placed.provides.path not in {below.path for below in placed.below if below.guest == guest}
         ]
 
 
@@ -60,8 +72,12 @@ def lay_out(
     work_dir: str,
     run_uuid: str,
     attempt: int,
+    guest_image: GuestImage | None = None,
 ) -> Layout:
-    """`disks` holds at least as many of each role as the stack takes; `work_dir` is absolute."""
+    """`disks` holds at least as many of each role as the stack takes; `work_dir` is absolute.
+
+    What stands above a layer that starts a guest is in that guest.
+    """
     directory = f"{work_dir}/{run_uuid[:8]}-{attempt}"
     free: dict[str, list[Disk]] = {}
     for disk in disks:
@@ -75,6 +91,7 @@ def lay_out(
             name=f"strata-{run_uuid[:6]}-{attempt}-{number}",
             dir=f"{directory}/{number}",
             uuid=_uuid(run_uuid, attempt, number),
+            guest_image=guest_image,
         )
         if node.call.name == "disk":
             disk = free[str(node.call["role"])].pop(0)
@@ -94,7 +111,16 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
     can = {name: ability for lower in below for name, ability in lower.can.items()}
     rehearsals = max((lower.rehearsals for lower in below), default=0)
     mend = dict.fromkeys(command for each in (*below, own) for command in each.mend)
-    return replace(own, can={**can, **own.can}, rehearsals=max(own.rehearsals, rehearsals), mend=tuple(mend))
+    if own.guest is not None and all(lower.guest is None for lower in below):
+        # What is below is done by commands of the machine outside, and a condition above runs its own inside.
+        return replace(own, rehearsals=max(own.rehearsals, rehearsals))
+    return replace(
+        own,
+        can={**can, **own.can},
+        rehearsals=max(own.rehearsals, rehearsals),
+        mend=tuple(mend),
+        guest=own.guest or next((lower.guest for lower in below if lower.guest), None),
+    )
 
 
 def _mended(undo: Command | None, mend: Iterable[Command]) -> Command | None:
@@ -111,12 +137,22 @@ def _uuid(run_uuid: str, attempt: int, number: int) -> str:
 
 
 def directory_step(layout: Layout) -> Step:
-    """The first step of a visit and, undone, its last: every directory that it uses."""
+    """The first step of a visit and, undone, its last: every directory that it uses on the measured machine."""
     # Without --parents: the directory must be new, for removing the visit removes it with all that is in it.
-    directories = [layout.directory, layout.scratch, *(placed.place.dir for placed in layout.layers)]
+    directories = [layout.directory, layout.scratch, *_places(layout, None)]
     # One file system only: should a mount still stand, what lies on it is not touched and the removal fails.
     return Step(
         do=Command(("mkdir", "--", *directories)),
         undo=Command(("rm", "--recursive", "--force", "--one-file-system", "--", layout.directory)),
         why="make the directories of the visit",
     )
+
+
+def guest_directory_step(layout: Layout, guest: Guest) -> Step:
+    """The same in a guest that has just started, which goes with all that is in it."""
+    do = Command(("mkdir", "--parents", "--", layout.scratch, *_places(layout, guest)))
+    return Step(do, None, "make the directories of the visit in the guest")
+
+
+def _places(layout: Layout, guest: Guest | None) -> list[str]:
+    return [placed.place.dir for placed in layout.layers if placed.guest == guest]

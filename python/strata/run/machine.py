@@ -29,6 +29,15 @@ HOST_METRICS = (
     Metric("disk.read_ratio", "ratio", "neither", "bytes read from the disks per byte the application read"),
 )
 
+# Of a trial inside a guest, where the figures of `host` are those of the machine that carries the guest.
+GUEST_METRICS = (
+    Metric("guest.cpu_busy_pct", "%", "lower", "processor time in use, all processors, of the guest"),
+    Metric("guest.cpu_user_s", "s", "lower", "processor time in user mode, of the guest"),
+    Metric("guest.cpu_system_s", "s", "lower", "processor time in the guest's kernel, interrupts included"),
+    Metric("guest.cpu_iowait_pct", "%", "lower", "idle processor time with I/O outstanding, of the guest"),
+    Metric("guest.qemu_cpu_s", "s", "lower", "processor time of the QEMU process, the guest's own included"),
+)
+
 _DEVICE_METRICS = (
     ("reads", "count", "lower", "read requests"),
     ("writes", "count", "lower", "write requests"),
@@ -112,6 +121,13 @@ def from_memory(found: Mapping[str, float]) -> bool:
     """Whether almost nothing of the application's traffic reached the disks."""
     ratios = [found[name] for name in ("disk.write_amplification", "disk.read_ratio") if name in found]
     return any(ratio < _MEMORY_SHARE for ratio in ratios)
+
+
+def as_guest(found: Mapping[str, float]) -> dict[str, float]:
+    """Figures of a machine that is a guest: its processors by another name, and without its pressure."""
+    processors = {name.replace("host.", "guest.", 1): value for name, value in found.items()}
+    declared = {metric.name for metric in GUEST_METRICS}
+    return {name: v for name, v in processors.items() if not name.startswith(("guest.", "psi.")) or name in declared}
 
 
 def series(samples: Samples) -> dict[str, list[tuple[float, float]]]:

@@ -8,9 +8,25 @@ from dataclasses import dataclass
 
 from strata.campaign import DiskSpec
 from strata.errors import BadInput, Problem
-from strata.model import Call, Disk, Facts, Kind, LayerDriver, Metric, Stack, Target, Workload
+from strata.model import (
+    Call,
+    Command,
+    Disk,
+    Facts,
+    Guest,
+    GuestImage,
+    Kind,
+    LayerDriver,
+    Metric,
+    Node,
+    Stack,
+    Step,
+    Target,
+    Workload,
+)
 from strata.run import directories, layout, machine, trial_steps
 from strata.run.directories import Directory
+from strata.run.sites import GuestLook
 from strata.units import human_size
 
 # Making and removing a file system, laying out a data set and dropping caches, for a first estimate of the time.
@@ -45,6 +61,7 @@ class Plan:
     seconds_per_visit: float
     growth_bytes: int  # what the sparse files of one visit can grow to
     directories: Mapping[str, Directory]  # the user's own, by path
+    guest_image: GuestImage | None = None  # what the guests of these stacks start from
 
 
 def make(
@@ -56,14 +73,19 @@ def make(
     memory_budget_bytes: int | None,
     own: Mapping[str, Directory] | None = None,
     others: Mapping[str, Facts] | None = None,
+    guests: GuestLook | None = None,
 ) -> Plan:
     """`own`: what was seen of the user's directories, by path; of one that is not in it nothing is known.
     `others`: the machines of stacks (by text) that another machine than that of `facts` carries.
+    `guests`: what is known of guests there; None when no stack starts one.
 
     Raises BadInput when a workload cannot run at all, or the machine has no room for the files.
     """
     own, others = own or {}, others or {}
+    inside = guests.facts if guests is not None else None
     machines = [facts, *(carrier for carrier in others.values() if carrier != facts)]
+    if inside is not None:
+        machines.append(inside)
     unfit = [
         [(call.text, reason) for call, workload in workloads for reason in workload.reasons_not_to_run(call, carrier)]
         for carrier in machines
@@ -73,15 +95,18 @@ def make(
         Problem(reason, where=call) for call, reason in unfit[0] if all((call, reason) in each for each in unfit)
     ]
     skipped: dict[str, tuple[str, ...]] = {}
-    known: dict[int, dict[str, list[str]]] = {id(carrier): {} for carrier in machines}
+    known: dict[int, dict[str, list[str]]] = {}
     growth_bytes = 0
     sizes = _Sizes(disks)
     for stack in stacks:
         misfits = sizes.shortage(stack) + _arity_reasons(stack, drivers)
         carrier = others.get(stack.text, facts)
-        reasons = _layer_reasons(stack, drivers, carrier, known.setdefault(id(carrier), {})) + misfits
-        if carrier is not facts:
-            reasons += [reason for call, workload in workloads for reason in workload.reasons_not_to_run(call, carrier)]
+        has_guest = _starts_guest(stack.top, drivers)
+        reasons = _layer_reasons(stack, drivers, carrier, inside, known) + misfits
+        if has_guest:
+            reasons += guests.reasons if guests is not None else ()
+            carrier = inside or facts
+        reasons += [reason for _, reason in unfit[machines.index(carrier)]]
         reasons += _target_reasons(stack, workloads, drivers)
         path = directories.of(stack) if own else None
         directory = own.get(path or "")
@@ -121,6 +146,7 @@ def make(
         seconds_per_visit=_OVERHEAD_PER_VISIT_S + sum(_trial_s(call, workload) for call, workload in workloads),
         growth_bytes=growth_bytes,
         directories=own,
+        guest_image=guests.image if guests is not None else None,
     )
 
 
@@ -161,24 +187,41 @@ def tools(drivers: Iterable[LayerDriver], workloads: Iterable[Workload]) -> set[
 
 def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_dir: str) -> list[str]:
     """Every command of a stack's visit as it would be typed, in order: build, read back, measure, remove."""
-    laid_out = _laid_out(stack, drivers, plan.disks, work_dir)
+    laid_out = _laid_out(stack, drivers, plan.disks, work_dir, plan.guest_image)
     directory = plan.directories.get(directories.of(stack) or "", Directory())
-    devices = laid_out.block_devices() or [("disk", device) for device in directory.devices]
-    steps = [layout.directory_step(laid_out)]
-    lines = ["# build"]
+    inside = laid_out.top.guest
+    devices = laid_out.block_devices(inside) or [("disk", device) for device in directory.devices]
+    steps: list[tuple[Guest | None, Step]] = [(None, layout.directory_step(laid_out))]
     for placed in laid_out.layers:
-        steps += placed.steps()
-    lines += [shlex.join(step.do.argv) for step in steps]
+        steps += [(placed.guest, step) for step in placed.steps()]
+        started = placed.provides.guest
+        if started is not None and started != placed.guest and placed.guest is None:
+            steps.append((started, layout.guest_directory_step(laid_out, started)))
+    lines = ["# build", *_typed([(guest, step.do) for guest, step in steps])]
     lines += ["# read back"]
-    lines += [shlex.join(command.argv) for placed in laid_out.layers for command in placed.inspection()]
+    lines += _typed([(placed.guest, command) for placed in laid_out.layers for command in placed.inspection()])
     for number, (call, workload, _) in enumerate(plan.workloads):
         target, scratch = trial_steps.target_on(laid_out.top), f"{laid_out.scratch}/{number}"
         lines.append(f"# measure {call.text}")
         trial = workload.plan(call, target, scratch, 0)
         planned = trial_steps.trial_steps(_ENGINE, devices, trial, target, scratch, laid_out.top.rehearsals)
-        lines += [shlex.join(argv) for argv in planned.typed()]
+        lines += _typed([(inside, Command(argv)) for argv in planned.typed()])
     lines.append("# remove")
-    lines += [shlex.join(step.undo.argv) for step in reversed(steps) if step.undo]
+    # What is in a guest first: ending the guest would end it too.
+    backwards = steps[::-1]
+    backwards.sort(key=lambda placed: placed[0] is None)
+    return lines + _typed([(guest, step.undo) for guest, step in backwards if step.undo])
+
+
+def _typed(commands: Iterable[tuple[Guest | None, Command]]) -> list[str]:
+    """With a line wherever one guest, or the machine outside, takes over from another."""
+    lines: list[str] = []
+    now: Guest | None = None
+    for guest, command in commands:
+        if guest != now:
+            lines.append(f"# in the guest {guest.name}" if guest else "# outside")
+            now = guest
+        lines.append(shlex.join(command.argv))
     return lines
 
 
@@ -205,22 +248,45 @@ class _Sizes:
         )
 
 
-def _laid_out(stack: Stack, drivers: Mapping[str, LayerDriver], disks: Sequence[Disk], work_dir: str) -> layout.Layout:
-    return layout.lay_out(stack, drivers, disks, work_dir=work_dir, run_uuid=_NO_RUN, attempt=1)
+def _laid_out(
+    stack: Stack,
+    drivers: Mapping[str, LayerDriver],
+    disks: Sequence[Disk],
+    work_dir: str,
+    guest_image: GuestImage | None = None,
+) -> layout.Layout:
+    return layout.lay_out(
+        stack, drivers, disks, work_dir=work_dir, run_uuid=_NO_RUN, attempt=1, guest_image=guest_image
+    )
 
 
 def _layer_reasons(
-    stack: Stack, drivers: Mapping[str, LayerDriver], facts: Facts, known: dict[str, list[str]]
+    stack: Stack,
+    drivers: Mapping[str, LayerDriver],
+    facts: Facts,
+    inside: Facts | None,
+    known: dict[int, dict[str, list[str]]],
 ) -> list[str]:
-    """Of every layer; `known` keeps the answers of calls that were asked before, for campaigns of thousands."""
+    """Of every layer, by the machine that it is built on; of a guest of which nothing is known nothing is said.
+
+    `known` keeps the answers of calls that were asked before, by machine, for campaigns of thousands.
+    """
     reasons: list[str] = []
     for node in stack.top.walk():
-        driver = drivers[node.call.name]
+        where = inside if any(_starts_guest(lower, drivers) for lower in node.inputs) else facts
+        if where is None:
+            continue
+        answers = known.setdefault(id(where), {})
         key = f"{node.call.name}\0{node.call.text}"
-        if key not in known:
-            known[key] = driver.reasons_not_to_run(node.call, facts)
-        reasons += known[key]
+        if key not in answers:
+            answers[key] = drivers[node.call.name].reasons_not_to_run(node.call, where)
+        reasons += answers[key]
     return reasons
+
+
+def _starts_guest(node: Node, drivers: Mapping[str, LayerDriver]) -> bool:
+    """Whether what stands on `node` is in a guest."""
+    return drivers[node.call.name].info.starts_guest or any(_starts_guest(lower, drivers) for lower in node.inputs)
 
 
 def _arity_reasons(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
@@ -269,6 +335,7 @@ def _trial_s(call: Call, workload: Workload) -> float:
 def _machine_metrics(
     stacks: Iterable[Stack], drivers: Mapping[str, LayerDriver], own: Mapping[str, Directory]
 ) -> tuple[Metric, ...]:
+    used = {node.call.name for stack in stacks for node in stack.top.walk()}
     blocks = {
         node.call.name
         for stack in stacks
@@ -277,9 +344,9 @@ def _machine_metrics(
     }
     if own:
         blocks.add("disk")  # what the user's directory lies on
-    used = {node.call.name for stack in stacks for node in stack.top.walk()}
     return (
         *machine.HOST_METRICS,
+        *(machine.GUEST_METRICS if any(drivers[layer].info.starts_guest for layer in used) else ()),
         *(metric for layer in sorted(blocks) for metric in machine.device_metrics(layer)),
         *(metric for layer in sorted(used) for metric in drivers[layer].info.metrics),
     )

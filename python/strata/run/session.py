@@ -78,6 +78,12 @@ def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> L
     for variant in variants[1:]:
         with sites.look(variant) as host:
             machines[variant] = sites.describe(host.facts(tools, str(directory.absolute())))
+    guests = None
+    if any(drivers[name].info.starts_guest for name in _layer_names(campaign)):
+        guests = sites.guests(tools, frozenset())
+        if guests.facts is not None and guests.facts.caveats:
+            facts = replace(facts, caveats=tuple(dict.fromkeys((*facts.caveats, *guests.facts.caveats))))
+            machines[variants[0]] = facts
     plan = planning.make(
         campaign.stacks,
         loads,
@@ -87,6 +93,7 @@ def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> L
         campaign.memory_bytes,
         own,
         {stack.text: machines[sites.variant(stack)] for stack in campaign.stacks} if len(variants) > 1 else None,
+        guests,
     )
     problems = [Problem(why, where=call.text) for call, why in refused if why]
     if problems:

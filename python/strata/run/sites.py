@@ -7,14 +7,16 @@ that a visit built there must be undone; a lab machine is thrown away.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from strata.hosts.base import Host
-from strata.model import Command, Disk, Facts, Stack
+from strata.model import Command, Disk, Facts, GuestImage, Stack
 from strata.run import claims
+
+ONLY_HERE = "vm starts guests on this machine only; take the testbed away (--on), or the layer vm."
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,15 @@ class Site:
     work_dir: str  # absolute, on that machine
     uuid: str  # the names and UUIDs of what is built come from this
     attempt: int  # and from this
+
+
+@dataclass(frozen=True, slots=True)
+class GuestLook:
+    """What guests of a testbed start from and what they say of themselves; or why it has none."""
+
+    reasons: tuple[str, ...] = ()
+    image: GuestImage | None = None
+    facts: Facts | None = None
 
 
 class Sites(Protocol):
@@ -45,6 +56,9 @@ class Sites(Protocol):
     def versions(self) -> Mapping[str, str]:
         """What the testbed itself is made of, beyond what its machines say; known once one was looked at."""
 
+    def guests(self, tools: Iterable[str], features: frozenset[str]) -> GuestLook:
+        """Of guests with these parts of a lab beyond its base. Raises HostLost, Interrupted."""
+
     def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> AbstractContextManager[Site]:
         """Raises Refused (a device in use), HostLost."""
 
@@ -61,6 +75,7 @@ class LastingSites:
     work_dir: str
     clock: Callable[[], float] = time.time
     disposable: bool = False
+    look_at_guests: Callable[[Iterable[str], frozenset[str]], GuestLook] | None = None
 
     def variant(self, stack: Stack) -> str:
         return ""
@@ -74,6 +89,11 @@ class LastingSites:
 
     def versions(self) -> Mapping[str, str]:
         return {}
+
+    def guests(self, tools: Iterable[str], features: frozenset[str]) -> GuestLook:
+        if self.look_at_guests is None:
+            return GuestLook((ONLY_HERE,))
+        return self.look_at_guests(tools, features)
 
     @contextmanager
     def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:

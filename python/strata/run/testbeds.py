@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from strata.campaign import Campaign
@@ -42,7 +43,7 @@ def sites(
     if testbed.kind == "lab":
         yield in_lab.opened(campaign, _work(directory), uuid, interruption, progress)
         return
-    with _lasting(testbed, directory, uuid, interruption) as lasting:
+    with _lasting(testbed, directory, uuid, interruption, progress) as lasting:
         yield lasting
 
 
@@ -63,7 +64,13 @@ def _work(directory: Path) -> Path:
 
 
 @contextmanager
-def _lasting(testbed: Testbed, directory: Path, uuid: str, interruption: Interruption | None) -> Iterator[LastingSites]:
+def _lasting(
+    testbed: Testbed,
+    directory: Path,
+    uuid: str,
+    interruption: Interruption | None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Iterator[LastingSites]:
     if testbed.kind == "ssh":
         assert testbed.host is not None
         # Another mark than that of the commands: HOST may be this very machine.
@@ -72,4 +79,5 @@ def _lasting(testbed: Testbed, directory: Path, uuid: str, interruption: Interru
             host = ServedHost(channel, uuid, _ENGINE, interruption)
             yield LastingSites(host, uuid, _REMOTE_WORK.format(uuid[:8]))
         return
-    yield LastingSites(LocalHost(uuid, interruption), uuid, str(_work(directory)))
+    look = partial(in_lab.look_at_guests, uuid, interruption, progress)
+    yield LastingSites(LocalHost(uuid, interruption), uuid, str(_work(directory)), look_at_guests=look)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from strata.errors import CommandFailed, CommandTimedOut, VisitFailed
 from strata.hosts.base import Host
 from strata.model import Call, Completed, Measured, Metric, Outcome, Target, TrialOutput, TrialPlan, Workload
 from strata.run import directories, machine, trial_steps
+from strata.run.outside import Outside, Watched
 from strata.run.trial_steps import TrialSteps
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class Bench:
     declared: frozenset[str]  # machine metrics that the store knows
     filesystem: str | None = None  # where no device is known: what the user's directory is on
     rehearsals: int = 0  # unmeasured runs before the measured one
+    outside: Outside | None = None  # `host` is a guest: how the machine that carries it is watched meanwhile
 
 
 def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: str, seed: int) -> Trial:
@@ -64,7 +67,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     try:
         cold = _ready(host, steps)
         at = host.now()
-        measured, samples = _measure(host, workload, call, plan, steps, ended)
+        measured, samples, outer = _measure(bench, workload, call, plan, steps, ended)
         settled = _settled(workload, call, measured)
         if settled is not None and settled.steady is False and longer is not None:
             flags.append("extended")
@@ -74,7 +77,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
             typed += steps.until_measured()
             cold = _ready(host, steps) and cold
             at = host.now()
-            measured, samples = _measure(host, workload, longer, plan, steps, ended)
+            measured, samples, outer = _measure(bench, workload, longer, plan, steps, ended)
             settled = _settled(workload, call, measured)
     except VisitFailed as error:
         evidence = _evidence(host, error, ended, plan)
@@ -100,9 +103,13 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
         extra.append(whole)
     devices = [(layer, f"d{i}") for i, (layer, _) in enumerate(bench.devices)]
     found = machine.figures(samples, devices, measured)
+    watched = {}
+    if bench.outside is not None and outer is not None:
+        found = {**machine.as_guest(found), **bench.outside.figures(outer, measured)}
+        watched = bench.outside.series(outer)
     if machine.from_memory(found) or bench.filesystem in directories.MEMORY:
         flags.append("memory")
-    if not bench.devices:
+    if not bench.devices and bench.outside is None:
         where = f"this {bench.filesystem}" if bench.filesystem else "this directory"
         notes.append(f"no block device is known below {where}: what of the traffic reached a disk is not known")
     if not cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes):
@@ -122,6 +129,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
         tuple(extra),
         {
             **machine.rates(samples, devices),
+            **watched,
             **measured.series,
             **{f"machine.{name}": points for name, points in machine.series(samples).items()},
         },
@@ -139,10 +147,13 @@ def _ready(host: Host, steps: TrialSteps) -> bool:
 
 
 def _measure(
-    host: Host, workload: Workload, call: Call, plan: TrialPlan, steps: TrialSteps, ended: list[Completed]
-) -> tuple[Measured, machine.Samples]:
+    bench: Bench, workload: Workload, call: Call, plan: TrialPlan, steps: TrialSteps, ended: list[Completed]
+) -> tuple[Measured, machine.Samples, Watched | None]:
     """What the measured command left is put into `ended` before anything of it is believed."""
-    done = host.run(steps.measure, check=False)
+    host = bench.host
+    watch = None if bench.outside is None else bench.outside.watch(steps.measure.timeout_s)
+    with watch or nullcontext():
+        done = host.run(steps.measure, check=False)
     ended.append(done)
     samples = machine.parse(host.read(steps.samples), done.stderr)
     files = {name: host.read(path) for name, path in plan.collect.items()}
@@ -153,7 +164,7 @@ def _measure(
         stderr=done.stderr,
         files={name: content for name, content in files.items() if content is not None},
     )
-    return workload.read(call, output), samples
+    return workload.read(call, output), samples, watch.seen() if watch else None
 
 
 def _evidence(host: Host, error: VisitFailed, ended: Sequence[Completed], plan: TrialPlan) -> tuple[Completed, ...]:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from strata.errors import BadInput, HostLost, NotAsAsked, UndoFailed, VisitFailed
-from strata.hosts.base import Host
-from strata.model import Call, Disk, Kind, LayerDriver, Metered, Metric, Outcome, Stack, Workload
+from strata.errors import BadInput, GuestLost, HostLost, NotAsAsked, UndoFailed, VisitFailed
+from strata.model import Call, Disk, GuestImage, Kind, LayerDriver, Metered, Metric, Outcome, Stack, Workload
 from strata.run import directories, journal, kernel_log, layout, leaks, trial, trial_steps
+from strata.run.guests import Machines
+from strata.run.outside import Outside
 from strata.run.progress import Listener, Noted, StepStarted, TrialEnded
 from strata.run.signals import Interrupts
 from strata.run.sites import Site, Sites
@@ -34,6 +35,7 @@ class Workbench:
     seed: int
     interrupts: Interrupts
     listener: Listener
+    guest_image: GuestImage | None = None  # what guests start from, where stacks have any
 
 
 def visit(bench: Workbench, planned: PlannedVisit, stack: Stack) -> str | None:
@@ -41,7 +43,8 @@ def visit(bench: Workbench, planned: PlannedVisit, stack: Stack) -> str | None:
 
     Raises UndoFailed when something could not be removed, Interrupted on a signal, Refused (a device in use) and
     HostLost. In all these cases the attempt has no ending and does not count; after Interrupted nothing of it is left.
-    A signal during the removal waits for its end. A disposable machine that is lost is tried again, at most twice.
+    A signal during the removal waits for its end. A disposable machine that is lost is tried again, at most twice, and
+    so is a guest.
     """
     store, sites = bench.store, bench.sites
     while True:
@@ -51,13 +54,14 @@ def visit(bench: Workbench, planned: PlannedVisit, stack: Stack) -> str | None:
             with sites.site(stack, bench.disks, attempt, bench.seed + planned.round) as site:
                 return _carry_out(bench, site, attempt, planned, stack)
         except HostLost as error:
-            if not sites.disposable:
+            if not sites.disposable and not isinstance(error, GuestLost):
                 raise
             store.lose(attempt, str(error), sites.now(), error.console)
             losses = store.losses(planned.id)
-            bench.listener(Noted(f"the machine was lost ({losses}): {error}"))
+            what = "guest" if isinstance(error, GuestLost) else "machine"
+            bench.listener(Noted(f"the {what} was lost ({losses}): {error}"))
             if losses > _RETRIES:
-                failure = f"the machine was lost {losses} times, the last time so: {error}"
+                failure = f"the {what} was lost {losses} times, the last time so: {error}"
                 store.end(attempt, failure, sites.now())
                 return failure
         finally:
@@ -70,23 +74,32 @@ def _carry_out(bench: Workbench, site: Site, attempt: int, planned: PlannedVisit
     ended = False
     gone = False  # the machine
     before: frozenset[str] = frozenset()
+    machines = Machines(site.host, bench.store, attempt, site.uuid, bench.interrupts)
     try:
         plan = layout.lay_out(
-            stack, bench.drivers, site.disks, work_dir=site.work_dir, run_uuid=site.uuid, attempt=site.attempt
+            stack,
+            bench.drivers,
+            site.disks,
+            work_dir=site.work_dir,
+            run_uuid=site.uuid,
+            attempt=site.attempt,
+            guest_image=bench.guest_image,
         )
         if bench.sites.disposable:
             before = leaks.look(site.host)
-        _build(bench, site.host, attempt, plan)
-        _measure(bench, site, attempt, planned, plan)
+        _build(bench, machines, plan)
+        _measure(bench, site, machines, planned, plan)
+        machines.remove(lambda why: bench.listener(StepStarted(f"undo: {why}")))
         ended = True
     except (VisitFailed, BadInput) as error:  # BadInput: a layer that does not fit the device as it is now
         failure = str(error)
         ended = True
-    except HostLost:
-        gone = True
+    except HostLost as error:
+        gone = not isinstance(error, GuestLost)
         raise
     finally:
         with bench.interrupts.held():
+            machines.close()
             # Undoing on a machine that is thrown away is a measurement: nothing that failed needs it.
             if not gone and not (bench.sites.disposable and (failure or not ended)):
                 failure = _remove(bench, site, attempt, failure, before) or failure
@@ -118,31 +131,33 @@ def _remove(bench: Workbench, site: Site, attempt: int, cause: str | None, befor
     return None
 
 
-def _build(bench: Workbench, host: Host, attempt: int, plan: layout.Layout) -> None:
-    journal.carry_out(bench.store, host, attempt, "visit", layout.directory_step(plan))
+def _build(bench: Workbench, machines: Machines, plan: layout.Layout) -> None:
+    journal.carry_out(bench.store, machines.outer, machines.attempt, "visit", layout.directory_step(plan))
     for placed in plan.layers:
         for step in placed.steps():
             bench.interrupts.check()
             bench.listener(StepStarted(step.why))
-            journal.carry_out(bench.store, host, attempt, placed.node.call.text, step)
-    wrong = _differences(bench, host, attempt, plan)
+            machines.carry_out(placed, step)
+        machines.started(placed, plan)
+    wrong = _differences(bench, machines, plan)
     if wrong:
         raise NotAsAsked("the stack is not as it was asked for: " + "; ".join(wrong))
 
 
-def _differences(bench: Workbench, host: Host, attempt: int, plan: layout.Layout) -> list[str]:
+def _differences(bench: Workbench, machines: Machines, plan: layout.Layout) -> list[str]:
     """Read every layer back and keep what was seen; what is not as the stack was asked for."""
     wrong: list[str] = []
     for placed in plan.layers:
+        host = machines.of(placed.guest)
         seen = [host.run(command, check=False) for command in placed.inspection()]
-        bench.store.add_evidence(attempt, placed.node.call.text, seen)
+        bench.store.add_evidence(machines.attempt, placed.node.call.text, seen)
         wrong += placed.driver.differences(placed.node.call, placed.below, placed.place, seen)
     return wrong
 
 
-def _measure(bench: Workbench, site: Site, attempt: int, planned: PlannedVisit, plan: layout.Layout) -> None:
-    host = site.host
-    shared = _bench(bench, host, plan)
+def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedVisit, plan: layout.Layout) -> None:
+    host, attempt = machines.of(plan.top.guest), machines.attempt
+    shared = _bench(bench, machines, plan)
     for number, (call, workload, primary) in enumerate(bench.workloads):
         bench.interrupts.check()
         scratch = f"{plan.scratch}/{number}"
@@ -155,15 +170,16 @@ def _measure(bench: Workbench, site: Site, attempt: int, planned: PlannedVisit, 
         since_s = kernel_log.uptime_s(host)
         result = trial.run(shared, workload, call, target, scratch, bench.seed + planned.round)
         if result.outcome is Outcome.FAILED:
-            blamed = kernel_log.io_errors(host, since_s, [(p.node.call.text, p.provides.path) for p in plan.layers])
-            blamed = blamed or kernel_log.unreadable(host, plan.block_devices())
+            here = [(p.node.call.text, p.provides.path) for p in plan.layers if p.provides.guest == plan.top.guest]
+            blamed = kernel_log.io_errors(host, since_s, here)
+            blamed = blamed or kernel_log.unreadable(host, plan.block_devices(plan.top.guest))
             result = replace(result, reason="; ".join([*filter(None, [result.reason]), *blamed]))
-        strays = host.end_strays(site.uuid)
+        strays = [stray for each in machines.every() for stray in each.end_strays(site.uuid)]
         if strays:
             note = f"what it left running in the background was ended: {', '.join(strays)}"
             result = replace(result, notes=(*result.notes, note))
-        result = _with_layers(bench, host, plan, result)
-        wrong = _differences(bench, host, attempt, plan)
+        result = _with_layers(bench, machines, plan, result)
+        wrong = _differences(bench, machines, plan)
         if wrong:
             # measured, but on what? The figures are kept and never ranked.
             reason = "; ".join([*filter(None, [result.reason]), "the stack changed during the trial", *wrong])
@@ -200,7 +216,7 @@ def _measure(bench: Workbench, site: Site, attempt: int, planned: PlannedVisit, 
             host.run(command)
 
 
-def _with_layers(bench: Workbench, host: Host, plan: layout.Layout, result: trial.Trial) -> trial.Trial:
+def _with_layers(bench: Workbench, machines: Machines, plan: layout.Layout, result: trial.Trial) -> trial.Trial:
     """With what the layers say of themselves: bytes before and after compression, hits of a cache. Of several layers
     of one kind bytes and counts are added up, and of shares the mean is taken."""
     if result.figures is None:
@@ -210,6 +226,7 @@ def _with_layers(bench: Workbench, host: Host, plan: layout.Layout, result: tria
     for placed in metered:
         driver = cast("Metered", placed.driver)
         asked = (placed.node.call, placed.below, placed.place)
+        host = machines.of(placed.guest)
         seen = [host.run(command, check=False) for command in driver.plan_figures(*asked)]
         for name, value in driver.figures(*asked, seen).items():
             found.setdefault(name, []).append(value)
@@ -222,10 +239,24 @@ def _with_layers(bench: Workbench, host: Host, plan: layout.Layout, result: tria
     return replace(result, figures={**result.figures, **figures})
 
 
-def _bench(bench: Workbench, host: Host, plan: layout.Layout) -> trial.Bench:
-    """What is sampled: the devices of the stack, or those that the user's own directory lies on."""
-    devices, filesystem = plan.block_devices(), None
+def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.Bench:
+    """What is sampled: the devices of the stack, or those that the user's own directory lies on; and for a trial in a
+    guest those outside."""
+    inside = plan.top.guest
+    host = machines.of(inside)
+    outside = None
+    if inside is not None:
+        outside = Outside(machines.outer, plan.block_devices(), plan.guests, plan.scratch)
+    devices, filesystem = plan.block_devices(inside), None
     if not devices and plan.top.kind is Kind.DIRECTORY:
         own = directories.look(host, plan.top.path)
         devices, filesystem = [("disk", device) for device in own.devices], own.filesystem
-    return trial.Bench(host, tuple(devices), bench.memory_bytes, bench.machine_metrics, filesystem, plan.top.rehearsals)
+    return trial.Bench(
+        host,
+        tuple(devices),
+        bench.memory_bytes,
+        bench.machine_metrics,
+        filesystem,
+        plan.top.rehearsals,
+        outside,
+    )

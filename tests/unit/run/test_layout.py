@@ -88,3 +88,17 @@ def test_disks_are_as_many_as_the_hungriest_stack_takes() -> None:
     ]
     with pytest.raises(BadInput, match="nvme"):
         planning.disks_for(stacks, {}, (Disk("nvme", 1, "/dev/disk/by-id/y"),))
+
+
+def test_what_stands_on_a_guest_is_in_it() -> None:
+    laid = lay_out("ssd | scheduler(none) | vm | scheduler(none) | partition | ext4", FILES)
+    (guest,) = laid.guests
+    assert [placed.guest for placed in laid.layers] == [None, None, None, guest, guest, guest]
+    assert laid.top.guest == guest
+    assert [name for name, _ in laid.block_devices()] == ["disk"]
+    assert [name for name, _ in laid.block_devices(guest)] == ["vm", "partition"]
+    outside, inside = layout.directory_step(laid), layout.guest_directory_step(laid, guest)
+    assert inside.undo is None, "ending the guest is"
+    for placed in laid.layers:
+        assert placed.place.dir in (inside if placed.guest else outside).do.argv
+        assert placed.place.dir not in (outside if placed.guest else inside).do.argv

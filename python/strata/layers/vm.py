@@ -1,0 +1,283 @@
+"""A virtual machine on an image or a block device, as libvirt and Proxmox start it: QEMU with one disk beside its own
+system, which is the lab's and is read-only memory. What stands above it is built and measured inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strata.layers._steps import output, said, sh, standard_reasons
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Guest,
+    GuestImage,
+    Kind,
+    LayerInfo,
+    Metric,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
+from strata.units import format_size, human_size
+
+PROGRAM = "qemu-system-x86_64"
+
+_MIB = 1 << 20
+
+# (reads and writes pass the host's page cache by, flushes are ignored, the guest is told of a write cache): the table
+# "cache" of QEMU's manual page.
+_CACHE = {
+    "none": (True, False, True),
+    "writeback": (False, False, True),
+    "writethrough": (False, False, False),
+    "directsync": (True, False, False),
+    "unsafe": (False, True, True),
+}
+
+INFO = LayerInfo(
+    name="vm",
+    about="A virtual machine whose disk is the image or device below; what stands above is built inside it.",
+    params=(
+        Param(
+            "cache",
+            ParamType.CHOICE,
+            "QEMU's cache mode; unsafe ignores flushes and can lose what it has acknowledged",
+            default="none",
+            choices=tuple(_CACHE),
+        ),
+        Param(
+            "aio",
+            ParamType.CHOICE,
+            "how QEMU does its I/O",
+            default="threads",
+            choices=("threads", "native", "io_uring"),
+        ),
+        Param(
+            "bus",
+            ParamType.CHOICE,
+            "what the guest sees the disk as",
+            default="virtio-blk",
+            choices=("virtio-blk", "virtio-scsi", "sata", "nvme"),
+        ),
+        Param("iothread", ParamType.FLAG, "a thread of its own for the disk (virtio only)", default=False),
+        Param("discard", ParamType.FLAG, "hand discards of the guest to what is below", default=False),
+        Param(
+            "detect_zeroes",
+            ParamType.CHOICE,
+            "turn written zeroes into a hole (unmap, with discard) or a cheap write (on)",
+            default="off",
+            choices=("off", "on", "unmap"),
+        ),
+        Param("cpus", ParamType.INT, "virtual processors", default=1, minimum=1, maximum=64),
+        Param("memory", ParamType.SIZE, "memory of the guest", default=512 * _MIB, minimum=256 * _MIB),
+        Param("machine", ParamType.CHOICE, "QEMU's machine type", default="q35", choices=("q35", "pc")),
+    ),
+    accepts=frozenset({Kind.BLOCK, Kind.IMAGE}),
+    provides=Kind.BLOCK,
+    tools={PROGRAM: "qemu-system-x86", "ssh": "openssh-client"},
+    metrics=(
+        Metric("vm.boot_s", "s", "lower", "from the start of QEMU to the first command carried out in the guest"),
+    ),
+    starts_guest=True,
+)
+
+# $1 directory, $2 the first port to try, the rest: QEMU and its arguments. Without the mark of the run, for it is to
+# live longer than this command; its undo ends it.
+_START = """\
+dir=$1 port=$2; shift 2
+console=$(printf %s "$dir/console" | sed 's/,/,,/g')
+for try in 1 2 3 4 5 6 7 8; do
+  cut -d ' ' -f 1 /proc/uptime > "$dir/started"
+  if env -u STRATA_RUN "$@" -daemonize -pidfile "$dir/pid" -serial "file:$console" \\
+      -netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$port-:22" 2> "$dir/said"; then
+    echo "$port" > "$dir/port"; exit 0
+  fi
+  grep -q 'host forwarding rule' "$dir/said" || break
+  port=$((port + 1))
+done
+cat "$dir/said" >&2
+exit 1"""
+
+# Every QEMU that was given this pid file, which is the visit's alone, also one that was about to start when Strata was
+# killed. $1 directory.
+_END = """\
+ours() {
+  for process in $(grep -lxzF -e "$1/pid" /proc/[0-9]*/cmdline 2>/dev/null); do
+    process=${process%/cmdline}
+    case $(cat "$process/comm" 2>/dev/null) in qemu-system*) echo "${process#/proc/}" ;; esac
+  done
+}
+for pid in $(ours "$1"); do kill -TERM "$pid"; done 2>/dev/null
+for pause in 0.05 0.1 0.2 0.4 0.8 1.6 ''; do
+  left=$(ours "$1")
+  if [ -z "$left" ]; then exit 0; fi
+  [ -n "$pause" ] && sleep "$pause"
+done
+kill -KILL $left 2>/dev/null
+for pause in 0.1 0.2 0.4 0.8 1.6 3.2; do
+  sleep "$pause"
+  if [ -z "$(ours "$1")" ]; then exit 0; fi
+done
+echo "QEMU (process $left) was killed and still lives: see what it waits for, then clean up again" >&2
+exit 1"""
+
+# $1 directory, $2 serial number, $3 link for the disk in the guest, $4 its size or "", the rest: ssh up to the port.
+# The line that it waits for is written when ssh answers; the first command finds the disk by its serial number.
+_AWAIT = """\
+dir=$1 serial=$2 link=$3 size=$4; shift 4
+until grep -aq 'strata-lab: ready' "$dir/console"; do
+  if [ ! -d "/proc/$(cat "$dir/pid")" ]; then
+    echo "the guest ended before it was ready: $(grep -a -m 1 'Kernel panic' "$dir/console")" >&2; exit 1
+  fi
+  sleep 0.05
+done
+"$@" -p "$(cat "$dir/port")" -- root@127.0.0.1 sh -s -- "$serial" "$link" "$size" <<'END' || exit 1
+for pause in 0 0.2 0.5 1 2 4 8; do
+  sleep "$pause"
+  for disk in /sys/block/*; do
+    if grep -aqsF -e "$1" "$disk/serial" "$disk/device/serial" "$disk/device/vpd_pg80"; then
+      mkdir -p "${2%/*}" && ln -sfn "/dev/${disk##*/}" "$2" || exit 1
+      have=$(($(cat "$disk/size") * 512))
+      if [ -n "$3" ] && [ "$have" != "$3" ]; then
+        echo "the disk has $have bytes in the guest instead of $3" >&2; exit 1
+      fi
+      exit 0
+    fi
+  done
+done
+echo "the guest has no disk with the serial number $1" >&2
+exit 1
+END
+started=$(cat "$dir/started"); now=$(cut -d ' ' -f 1 /proc/uptime)
+awk "BEGIN { printf \\"%.2f\\\\n\\", $now - $started }" > "$dir/boot_s\""""
+
+_SHOW = 'pid=$(cat "$1/pid") && tr "\\0" "\\n" < "/proc/$pid/cmdline" | grep -xF -e "$1/pid"'
+
+_FIRST_PORT, _PORTS = 20000, 10000
+
+# Where nothing is known of guests nothing is started: the plan says why.
+_NO_IMAGE = GuestImage("/no-guest-image")
+
+
+class VmDriver:
+    info = INFO
+
+    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
+        return []
+
+    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
+        reasons = standard_reasons(facts, self.info.tools)
+        direct = _CACHE[str(spec["cache"])][0]
+        if spec["aio"] == "native" and not direct:
+            reasons.append(
+                f"QEMU refuses vm(cache={spec['cache']}, aio=native): Linux has no asynchronous I/O through the page "
+                "cache; choose cache=none or directsync, or aio=threads or io_uring."
+            )
+        if spec["iothread"] and not str(spec["bus"]).startswith("virtio"):
+            reasons.append(f"vm(bus={spec['bus']}) has no iothread; choose bus=virtio-blk or virtio-scsi, or leave it.")
+        if spec["detect_zeroes"] == "unmap" and not spec["discard"]:
+            reasons.append("QEMU refuses vm(detect_zeroes=unmap) without discard; add discard.")
+        memory = int(spec["memory"] or 0)
+        if memory > facts.memory_bytes:
+            reasons.append(
+                f"vm(memory={format_size(memory)}) is more than this machine has, {human_size(facts.memory_bytes)}; "
+                "give the guest less."
+            )
+        return reasons
+
+    def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
+        image = place.guest_image or _NO_IMAGE
+        link = f"/run/strata-disks/{_serial(place.name)}"
+        return Provides(Kind.BLOCK, link, below[0].size_bytes, guest=Guest(place.name, place.dir, image))
+
+    def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
+        provided = self.provides(spec, below, place)
+        assert provided.guest is not None
+        port = _FIRST_PORT + int(place.uuid.replace("-", ""), 16) % _PORTS
+        size = "" if provided.size_bytes is None else str(provided.size_bytes)
+        line = argv(spec, below[0], provided.guest)
+        return [
+            Step(sh(_START, place.dir, str(port), *line), sh(_END, place.dir, timeout_s=60.0), "start the guest"),
+            Step(
+                sh(_AWAIT, place.dir, _serial(place.name), provided.path, size, *provided.guest.image.ssh),
+                None,
+                "wait until the guest carries out a command",
+            ),
+        ]
+
+    def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        return [sh(_SHOW, place.dir)]
+
+    def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
+        shown = output(seen, 0)
+        if shown is not None and shown.stdout.strip() == f"{place.dir}/pid":
+            return []
+        return [f"The guest does not run any more: {said(seen, 0)}."]
+
+    def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        return [sh('cat -- "$1/boot_s"', place.dir)]
+
+    def figures(
+        self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
+    ) -> dict[str, float]:
+        shown = output(seen, 0)
+        return {"vm.boot_s": float(shown.stdout)} if shown and shown.stdout.strip() else {}
+
+
+def argv(spec: Call, below: Provides, guest: Guest) -> list[str]:
+    """QEMU's command line, but for what `_START` adds: the pid file, the console, the network."""
+    image = guest.image
+    memory = int(spec["memory"] or 0) // _MIB
+    line = [PROGRAM, "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    line += ["-machine", f"{spec['machine']},nvdimm=on", "-accel", _ACCEL[image.accel], "-cpu", "max"]
+    line += ["-smp", str(spec["cpus"]), "-m", f"size={memory}M,slots=4,maxmem={memory + 4096}M"]
+    line += [*image.boot]
+    line += ["-device", "virtio-net-pci,netdev=net,romfile="]
+    return [*line, *_disk(spec, below, _serial(guest.name))]
+
+
+_ACCEL = {"kvm": "kvm", "tcg": "tcg,thread=multi"}
+
+
+def _disk(spec: Call, below: Provides, serial: str) -> list[str]:
+    direct, no_flush, write_cache = _CACHE[str(spec["cache"])]
+    cache = f"cache.direct={_on(direct)},cache.no-flush={_on(no_flush)}"
+    discard = f"discard={'unmap' if spec['discard'] else 'ignore'}"
+    path = below.path.replace(",", ",,")
+    protocol = "host_device" if below.kind is Kind.BLOCK else "file"
+    form = "raw" if below.kind is Kind.BLOCK else below.name or "raw"
+    line = ["-blockdev", f"driver={protocol},node-name=file,filename={path},{cache},aio={spec['aio']},{discard}"]
+    zeroes = f"detect-zeroes={spec['detect_zeroes']}"
+    line += ["-blockdev", f"driver={form},node-name=disk,file=file,{cache},{discard},{zeroes}"]
+    thread = ",iothread=io" if spec["iothread"] else ""
+    if thread:
+        line += ["-object", "iothread,id=io"]
+    # An error is the guest's to see, as on a real disk; by default QEMU would stop the guest when there is no room.
+    about = f"drive=disk,serial={serial},write-cache={_on(write_cache)}"
+    errors = ",rerror=report,werror=report"
+    match spec["bus"]:
+        case "virtio-scsi":
+            line += ["-device", f"virtio-scsi-pci,id=scsi{thread}", "-device", f"scsi-hd,bus=scsi.0,{about}{errors}"]
+        case "sata":
+            line += ["-device", "ich9-ahci,id=sata", "-device", f"ide-hd,bus=sata.0,{about}{errors}"]
+        case "nvme":
+            line += ["-device", f"nvme,{about}"]
+        case _:
+            line += ["-device", f"virtio-blk-pci,{about}{errors}{thread}"]
+    return line
+
+
+def _serial(name: str) -> str:
+    """virtio-blk hands 20 bytes of it to the guest."""
+    return name[-20:]
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"
+
+
+DRIVER = VmDriver()

@@ -1,0 +1,90 @@
+"""What QEMU is told for each argument of `vm`, and what it could not do."""
+
+from __future__ import annotations
+
+import pytest
+
+from strata.layers import drivers
+from strata.layers.vm import argv
+from strata.model import Completed, Guest, GuestImage, Kind, Place, Provides, Value
+
+from .layer_cases import PLACE, facts, spec
+
+IMAGE = GuestImage("/cache/guests/1", "tcg", ("-kernel", "/cache/guests/1/kernel"))
+GUEST = Guest(PLACE.name, PLACE.dir, IMAGE)
+DEVICE = Provides(Kind.BLOCK, "/run/visit/1/device", 1 << 30)
+
+
+def line(below: Provides = DEVICE, **values: Value) -> list[str]:
+    return argv(spec("vm", values), below, GUEST)
+
+
+def option(words: list[str], name: str, number: int = 0) -> str:
+    return [words[i + 1] for i, word in enumerate(words) if word == name][number]
+
+
+# QEMU's manual page, the table of -drive cache=: direct, no-flush, the write cache that the guest is told of.
+@pytest.mark.parametrize(
+    ("cache", "direct", "no_flush", "told"),
+    [
+        ("none", "on", "off", "on"),
+        ("writeback", "off", "off", "on"),
+        ("writethrough", "off", "off", "off"),
+        ("directsync", "on", "off", "off"),
+        ("unsafe", "off", "on", "on"),
+    ],
+)
+@pytest.mark.parametrize("bus", ["virtio-blk", "virtio-scsi", "sata", "nvme"])
+def test_a_cache_mode_is_three_switches(cache: str, direct: str, no_flush: str, told: str, bus: str) -> None:
+    words = line(cache=cache, bus=bus)
+    for number in (0, 1):
+        node = option(words, "-blockdev", number).split(",")
+        assert f"cache.direct={direct}" in node and f"cache.no-flush={no_flush}" in node
+    (device,) = [word for word in words if "drive=disk" in word]
+    assert f"write-cache={told}" in device.split(",") and f"serial={PLACE.name}" in device.split(",")
+
+
+def test_an_image_is_read_in_its_format_and_a_device_as_it_is() -> None:
+    image = Provides(Kind.IMAGE, "/srv/a,b.qcow2", 5 << 30, name="qcow2")
+    words = line(image)
+    assert option(words, "-blockdev").startswith("driver=file,node-name=file,filename=/srv/a,,b.qcow2,")
+    assert option(words, "-blockdev", 1).startswith("driver=qcow2,")
+    words = line()
+    assert option(words, "-blockdev").startswith("driver=host_device,") and "driver=raw," in option(
+        words, "-blockdev", 1
+    )
+
+
+def test_the_guest_s_system_comes_from_the_lab() -> None:
+    words = line(memory=512 << 20, cpus=3)
+    assert option(words, "-kernel") == "/cache/guests/1/kernel" and option(words, "-smp") == "3"
+    assert option(words, "-accel") == "tcg,thread=multi" and option(words, "-m").startswith("size=512M,")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"cache": "writeback", "aio": "native"}, "cache=none or directsync"),
+        ({"cache": "unsafe", "aio": "native"}, "cache=none or directsync"),
+        ({"bus": "sata", "iothread": True}, "bus=virtio-blk or virtio-scsi"),
+        ({"detect_zeroes": "unmap"}, "add discard"),
+        ({"memory": 1 << 40}, "give the guest less"),
+    ],
+)
+def test_what_cannot_be_is_said_before_it_is_tried(values: dict[str, Value], words: str) -> None:
+    (reason,) = drivers()["vm"].reasons_not_to_run(spec("vm", values), facts())
+    assert words in reason and reason.endswith(".")
+
+
+def test_what_stands_above_is_inside() -> None:
+    place = Place(PLACE.name, PLACE.dir, PLACE.uuid, IMAGE)
+    provided = drivers()["vm"].provides(spec("vm"), [DEVICE], place)
+    assert provided.guest == GUEST and provided.size_bytes == DEVICE.size_bytes and provided.kind is Kind.BLOCK
+
+
+def test_a_guest_that_is_gone_is_a_difference() -> None:
+    driver, gone = drivers()["vm"], Completed(("sh",), 1, "", "cat: pid: No such file or directory", 0.0)
+    (said,) = driver.differences(spec("vm"), [DEVICE], PLACE, [gone])
+    assert "does not run" in said
+    runs = Completed(("sh",), 0, f"{PLACE.dir}/pid\n", "", 0.0)
+    assert driver.differences(spec("vm"), [DEVICE], PLACE, [runs]) == []
