@@ -51,6 +51,8 @@ if [[ ${1:-run} == test ]]; then
     want chromium have chromium
     want strace have strace
     want fonts-dejavu-core test -d /usr/share/fonts
+    want postgresql test -d /usr/lib/postgresql
+    want sysbench have sysbench
     if rust_is_new_enough && ! have rustup; then
         have cargo-fmt || packages+=(RUSTFMT)
         # It depends on the rustc of its own release: there is none beside rustc-web.

@@ -59,7 +59,7 @@ def left(directory: Path) -> list[str]:
 
 def test_a_stack_goes_on_inside_the_guest(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    done = strata("run", "disk | vm(cache=writeback, bus=virtio-scsi) | xfs", "-w", LOAD, *SIZE, "--out", str(out))
+    done = strata("run", "disk | vm(cache=directsync, bus=virtio-scsi) | xfs", "-w", LOAD, *SIZE, "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     (trial,) = reader.view(out).trials
     assert trial.outcome is Outcome.OK, trial.reason
@@ -104,6 +104,6 @@ def test_what_a_killed_run_left_is_cleaned(tmp_path: Path) -> None:
 
 
 def test_what_a_guest_cannot_do_is_said_in_the_plan(tmp_path: Path) -> None:
-    done = strata("plan", "disk | vm(aio=native, cache=unsafe) | scheduler(cfq) | ext4", "-w", LOAD, *SIZE)
+    done = strata("plan", "disk | vm(aio=native, cache=unsafe) | scheduler(cfq) | ext4", "-w", LOAD)
     said = " ".join((done.stdout + done.stderr).split())
     assert "QEMU refuses vm(cache=unsafe, aio=native)" in said and "no I/O scheduler 'cfq'" in said
