@@ -1,4 +1,4 @@
-"""What a careful reader should know of a verdict that rests on the additive model. Beside `checks`, in the same form."""
+"""What a careful reader should know of a verdict that rests on the additive model. Beside `checks`, in its form."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def _drift(found: Evidence, posterior: Posterior, workload: str) -> Iterator[Cau
             "drift",
             None,
             workload,
-            f"The machine changed by {percent(math.expm1(span))} over the run under {workload}, as stacks visited again "
-            f"and again show (most often {found.stacks[most]}, {posterior.visits[most]} times). The model takes it out "
-            "of the comparison; do not compare these figures with those of another day.",
+            f"The machine changed by {percent(math.expm1(span))} over the run under {workload}, as stacks visited "
+            f"again and again show (most often {found.stacks[most]}, {posterior.visits[most]} times). The model "
+            "takes it out of the comparison; do not compare these figures with those of another day.",
         )
 
 
@@ -84,7 +84,7 @@ def _noise(posterior: Posterior, belief: Belief, workload: str, within: float) -
             "noise",
             None,
             workload,
-            f"One visit varies by {percent(spread)} under {workload}, and to tell two stacks {percent(within)} apart each "
-            f"takes about {visits} visits: the noise is too high for the question. Run longer trials, stop other work "
-            "on the machine, or call more stacks equal (--within).",
+            f"One visit varies by {percent(spread)} under {workload}, and to tell two stacks {percent(within)} apart "
+            f"each takes about {visits} visits: the noise is too high for the question. Run longer trials, stop other "
+            "work on the machine, or call more stacks equal (--within).",
         )

@@ -212,6 +212,21 @@ def served_by(model: DiskModel) -> str:
     return f"{model.name}, by null_blk: {fixed.servers} requests at a time, {fixed.time_us:g} us each"
 
 
+def caveats(role: str, model: DiskModel, virtual: bool) -> tuple[str, ...]:
+    """Sentences that must stand beside every figure measured on disks of this role."""
+    said = [f"Disks of the role {role} are modelled: {served_by(model)}."] if virtual else []
+    if model.assumed:
+        by_class: dict[str, list[str]] = {}
+        for parameter, of in model.assumed.items():
+            by_class.setdefault(of, []).append(parameter)
+        whose = "; ".join(f"{listed(names)} (those of {of})" for of, names in by_class.items())
+        said.append(
+            f"The disk model {model.name} was not measured in every respect, so that a verdict rests on what was assumed: "
+            f"{whose}."
+        )
+    return tuple(said)
+
+
 def null_blk(model: DiskModel, fixed: Fixed, size_bytes: int) -> dict[str, int]:
     """The knobs of null_blk, in the order in which they are set.
 

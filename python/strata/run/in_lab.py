@@ -76,11 +76,13 @@ class LabSites:
 
     def describe(self, facts: Facts) -> Facts:
         state = next(iter(self._saved.values()))
-        if self.testbed.clock == "virtual":
-            return replace(facts, free_bytes=self.testbed.memory_bytes, caveats=(EXACT,))
+        virtual = self.testbed.clock == "virtual"
+        modelled = tuple(text for role, model in self.models.items() for text in models.caveats(role, model, virtual))
+        if virtual:
+            return replace(facts, free_bytes=self.testbed.memory_bytes, caveats=(EXACT, *modelled))
         held = next(path for path in (self.work, *self.work.parents) if path.exists())
         emulated = (EMULATED,) if state.spec.accel == "tcg" else ()
-        return replace(facts, free_bytes=shutil.disk_usage(held).free, caveats=emulated)
+        return replace(facts, free_bytes=shutil.disk_usage(held).free, caveats=emulated + modelled)
 
     def versions(self) -> Mapping[str, str]:
         """Equal machines give equal figures by the virtual clock: their keys say which machines these were."""
