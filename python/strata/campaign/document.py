@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -40,6 +41,15 @@ class Document:
         while path not in self.values:
             path = path[:-1]
         return At(self.values[path], 0)
+
+
+def write(data: Mapping[str, Any]) -> str:
+    """YAML that `read` gives back as this, its keys in this order."""
+    text = StringIO()
+    yaml = YAML()
+    yaml.width = 120
+    yaml.dump(dict(data), text)
+    return text.getvalue()
 
 
 def read(text: str, where: str, problems: Problems) -> Document | None:

@@ -287,6 +287,38 @@ def lab_remove(
     lab.remove(names, everything)
 
 
+disk = typer.Typer(
+    help="Models of disks: what the exact lab's disks are like, and one like a disk of yours.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(disk, name="disk")
+
+
+@disk.command("models")
+def disk_models(json: _Json = False) -> None:
+    """The models that come with Strata, what they claim, and where their numbers come from."""
+    from strata.cli import disk
+
+    disk.show_models(json)
+
+
+@disk.command("probe")
+def disk_probe(
+    out: Annotated[str, typer.Option("-o", "--out", metavar="FILE.yaml", help="the model file to write")],
+    device: Annotated[str | None, typer.Argument(metavar="[DEVICE]", help="as /dev/disk/by-id/...; only read")] = None,
+    scratch: Annotated[
+        str | None, typer.Option("--scratch", metavar="FILE", help="a new file to read and write")
+    ] = None,
+    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="of that file")] = "2G",
+    seconds: Annotated[float, typer.Option("--seconds", min=0.2, help="for each figure that is measured")] = 4.0,
+) -> None:
+    """Fit a model to a disk: reads only, or also writes, on a new file that is removed again."""
+    from strata.cli import disk
+
+    disk.run_probe(device, scratch, size, out, seconds)
+
+
 @app.callback(invoke_without_command=True)
 def _top(version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False) -> None:
     if version:

@@ -191,13 +191,13 @@ def as_fixed(model: DiskModel) -> Fixed | None:
             return None
         return Fixed(int(service["servers"]), float(service["read_us"]))
     if model.kind == "ssd":
-        # An acknowledged write is the shortest request of flash.
-        if service["command_us"] + service["write_latency_us"] >= _TIMES * _SERVING_US:
-            return None
         # One read after the other, and how many a second it does at most: the one through the other is how many it
         # works on at a time.
         on_the_way = _KNOWN_BYTES / service["channel_bytes_per_s"] + _KNOWN_BYTES / service["interface_bytes_per_s"]
         read_us = service["command_us"] + service["read_us"] + on_the_way * 1e6 + service["read_latency_us"]
+        # The shortest request of flash: as a rule an acknowledged write.
+        if min(service["command_us"] + service["write_latency_us"], read_us) >= _TIMES * _SERVING_US:
+            return None
         dies = service["channels"] * service["dies_per_channel"]
         at_a_time = min(dies, depth, round(read_us / max(service["command_us"], read_us / depth)))
         return Fixed(max(at_a_time, 1), round(read_us, 1))
@@ -221,7 +221,7 @@ def caveats(role: str, model: DiskModel, virtual: bool) -> tuple[str, ...]:
             by_class.setdefault(of, []).append(parameter)
         whose = "; ".join(f"{listed(names)} (those of {of})" for of, names in by_class.items())
         said.append(
-            f"The disk model {model.name} was not measured in every respect, so that a verdict rests on what was assumed: "
+            f"The disk model {model.name} was not measured in every respect, so that a verdict rests on assumptions too: "
             f"{whose}."
         )
     return tuple(said)

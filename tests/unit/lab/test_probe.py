@@ -1,0 +1,106 @@
+"""Fitting a model to a disk: what is asked of fio, and that a disk whose figures are known gets them back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.lab import model_file, models, probe
+from strata.lab.probe import Device, Seen
+
+FLASH = Device("/dev/sdx", 1 << 40, False, "volatile", 32)
+TURNS = replace(FLASH, rotational=True)
+
+
+def seen_of_flash(one_us: float, cap: float, bytes_per_s: float) -> dict[str, Seen]:
+    """As many at a time as are asked for, each `one_us`, until `cap` a second."""
+    found = {}
+    for depth in (depth for depth in probe.DEPTHS if depth <= FLASH.queue_depth):
+        per_s = min(depth * 1e6 / one_us, cap)
+        found[f"depth {depth}"] = Seen(per_s, per_s * 4096, depth * 1e6 / per_s)
+    return found | {name: Seen(1.0, bytes_per_s, 1.0) for name in ("start", "end")}
+
+
+def test_a_device_is_only_read() -> None:
+    for device in (FLASH, TURNS):
+        for load in probe.loads(device):
+            argv = probe.command(device, load, 2.0).argv
+            assert "--readonly" in argv and load.rw in ("read", "randread")
+    assert {load.rw for load in probe.loads(replace(FLASH, scratch=True))} > {"randwrite", "write"}
+
+
+def test_loads_stay_within_the_disk_and_its_queue() -> None:
+    for load in probe.loads(replace(TURNS, queue_depth=4)):
+        argv = dict(word[2:].split("=", 1) for word in probe.command(TURNS, load, 2.0).argv if "=" in word)
+        assert int(argv["offset"]) + int(argv["size"]) <= TURNS.size_bytes
+        assert int(argv["offset"]) % 4096 == 0 and load.depth <= 4
+
+
+@given(one_us=st.floats(30, 2000), at_a_time=st.floats(1, 31), bytes_per_s=st.floats(5e7, 5e9), scratch=st.booleans())
+def test_flash_gets_back_what_was_measured(one_us: float, at_a_time: float, bytes_per_s: float, scratch: bool) -> None:
+    device = replace(FLASH, scratch=scratch)
+    cap = at_a_time * 1e6 / one_us
+    seen = seen_of_flash(one_us, cap, bytes_per_s)
+    if scratch:
+        seen |= {
+            "write": Seen(1e6 / one_us, 0, one_us),
+            "flushed": Seen(100, 0, one_us + 500),
+            "writes": Seen(cap, 0, 0),
+            "written": Seen(1, bytes_per_s, 1),
+        }
+    text = probe.as_file("mine", device, probe.fit(device, seen), ["a test"])
+    model = models.find("mine.yaml", text)
+    service = model.service
+    assert 1e6 / service["command_us"] == pytest.approx(cap, rel=0.05)
+    way_us = 4096e6 / service["interface_bytes_per_s"] + 4096e6 / service["channel_bytes_per_s"]
+    whole = service["command_us"] + service["read_us"] + service["read_latency_us"] + way_us
+    assert whole == pytest.approx(max(one_us, service["command_us"] + way_us), rel=0.05, abs=0.5)
+    assert service["interface_bytes_per_s"] == pytest.approx(bytes_per_s, rel=0.01)
+    assert ("flush_us" in model.assumed) is not scratch
+    assert "program_bytes" in model.assumed and "command_us" not in model.assumed
+    assert model.limits is not None and model.limits.read_iops == pytest.approx(cap, rel=0.01)
+
+
+@given(short=st.floats(0.5, 2.0), long=st.floats(0.5, 2.0))
+def test_a_disk_that_turns_gets_its_seek_curve_back(short: float, long: float) -> None:
+    usual = models.find("hdd-7200").service
+    rest_ms = usual["command_us"] / 1e3 + 60_000 / usual["rpm"] / 2
+    seen = {}
+    for share in probe.SPANS:
+        took_ms = rest_ms + probe.seek_ms(usual, share, short, long)
+        seen[f"span {share:g}"] = Seen(1e3 / took_ms, 0, took_ms * 1e3)
+    seen |= {"depth 1": seen["span 1"], "depth 32": Seen(200, 0, 160_000)}
+    seen |= {"start": Seen(1, 210e6, 1), "end": Seen(1, 95e6, 1)}
+    found = probe.fit(TURNS, seen)
+    assert found.kind == "hdd"
+    for share in probe.SPANS:
+        wanted = probe.seek_ms(usual, share, short, long)
+        assert probe.seek_ms(found.service, share) == pytest.approx(wanted, rel=0.03)
+    assert (found.service["outer_bytes_per_s"], found.service["inner_bytes_per_s"]) == (210e6, 95e6)
+    assert "rpm" in found.assumed and not [name for name in found.assumed if name.startswith("seek_")]
+    model_file.load(probe.as_file("mine", TURNS, found, []), "mine")
+
+
+def test_a_disk_of_which_the_kernel_thinks_that_it_turns_is_known_by_its_speed() -> None:
+    seen = seen_of_flash(100, 50_000, 1e9)
+    assert probe.fit(TURNS, seen).kind == "ssd"
+
+
+def test_what_was_assumed_is_said() -> None:
+    text = probe.as_file("mine", FLASH, probe.fit(FLASH, seen_of_flash(100, 50_000, 1e9)), [])
+    (said,) = models.caveats("disk", models.find("mine.yaml", text), virtual=False)
+    assert "flush_us" in said and "ssd-sata" in said and "verdict" in said
+    assert models.caveats("disk", models.find("nvme"), virtual=False) == ()
+
+
+def test_fio_that_did_nothing_is_no_figure() -> None:
+    load = probe.Load("depth 1", "randread")
+    job = {"error": 0, "read": {"iops": 0, "bw_bytes": 0, "lat_ns": {"mean": 0}}}
+    with pytest.raises(ValueError, match="did nothing"):
+        probe.read("note\n" + json.dumps({"jobs": [job]}), load)
+    job["read"] = {"iops": 10.0, "bw_bytes": 40960, "lat_ns": {"mean": 100_000}}
+    assert probe.read(json.dumps({"jobs": [job]}), load) == Seen(10.0, 40960.0, 100.0)
