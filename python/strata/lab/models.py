@@ -221,7 +221,7 @@ def caveats(role: str, model: DiskModel, virtual: bool) -> tuple[str, ...]:
             by_class.setdefault(of, []).append(parameter)
         whose = "; ".join(f"{listed(names)} (those of {of})" for of, names in by_class.items())
         said.append(
-            f"The disk model {model.name} was not measured in every respect, so that a verdict rests on assumptions too: "
+            f"The disk model {model.name} was not measured in every respect; a verdict rests on assumptions too: "
             f"{whose}."
         )
     return tuple(said)
