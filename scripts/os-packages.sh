@@ -45,9 +45,12 @@ want util-linux have findmnt
 want mount have losetup
 want kmod have modprobe
 want fdisk have sfdisk
+want qemu-utils have qemu-storage-daemon
+want libnbd-bin have nbdfuse
 test -x .venv/bin/python || want python3-venv python_can_make_venvs
 rust_is_new_enough || packages+=(RUST)
 if [[ ${1:-run} == test ]]; then
+    want nbdkit have nbdkit
     want chromium have chromium
     want strace have strace
     want fonts-dejavu-core test -d /usr/share/fonts
@@ -82,6 +85,8 @@ where_else() {
         mmdebstrap | squashfs-tools | debian-archive-keyring) echo "without it no lab can be built" ;;
         uidmap) echo "without it only root can build a lab" ;;
         fio) echo "fio 3.16 or newer is needed for every fio workload; https://github.com/axboe/fio" ;;
+        qemu-utils | libnbd-bin) echo "stacks with a disk image will be skipped" ;;
+        nbdkit) echo "without it the test of what QEMU's cache modes flush is skipped" ;;
         f2fs-tools | btrfs-progs | xfsprogs | e2fsprogs) echo "stacks with that file system will be skipped" ;;
         *) echo "ask the administrator of this machine for it" ;;
     esac

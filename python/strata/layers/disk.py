@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from strata.layers._loop import ATTACH, DETACH, SHOW
 from strata.layers._steps import output, remove_link, run, said, sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
@@ -20,41 +21,6 @@ INFO = LayerInfo(
     provides=Kind.BLOCK,
     tools={"losetup": "mount", "truncate": "coreutils", "blockdev": "util-linux"},
 )
-
-# Another process may take the free loop device between our finding it and our binding it; then try the next one.
-# A loop device keeps the I/O scheduler of whoever had its number before: every disk starts with none, the kernel's own
-# choice for a new one.
-_ATTACH = """\
-for pause in 0.1 0.2 0.4 0.8 ''; do
-  if device=$(losetup --find --show --direct-io=on --partscan -- "$1"); then
-    echo none > "/sys/block/${device##*/}/queue/scheduler"
-    ln -s -- "$device" "$2"; exit
-  fi
-  [ -n "$pause" ] && sleep "$pause"
-done
-exit 1"""
-
-# The link goes first: a link that is there never names a loop device which somebody else may have taken over.
-# losetup --detach succeeds even if something holds the device; the kernel then detaches when that lets go. So it is
-# asked for once and then waited for: by a second time the device may be somebody else's.
-_DETACH = """\
-attached() {
-  if [ -e "$1" ]; then losetup --noheadings --output NAME --associated "$1"; return; fi
-  grep -lxF -- "$(readlink -m -- "$1") (deleted)" /sys/block/loop*/loop/backing_file 2>/dev/null |
-    sed 's|/sys/block/\\(.*\\)/loop/backing_file|/dev/\\1|'
-}
-rm -f -- "$2"
-for device in $(attached "$1"); do losetup --detach "$device"; done
-for pause in 0 0.05 0.1 0.2 0.4 0.8 1; do
-  sleep "$pause"
-  devices=$(attached "$1") || exit 1
-  if [ -z "$devices" ]; then exit 0; fi
-done
-echo "something still holds" $devices "of $1: end or unmount it, then clean up again" >&2
-exit 1"""
-
-# losetup knows a loop device by its own name only, not through a link.
-_SHOW = 'losetup --list --json --output NAME,BACK-FILE,DIO,RO -- "$(readlink -f -- "$1")"'
 
 
 class DiskDriver:
@@ -80,7 +46,7 @@ class DiskDriver:
                 run("rm", "-f", "--", grant.path),
                 "make a sparse file for the disk",
             ),
-            Step(sh(_ATTACH, grant.path, link), sh(_DETACH, grant.path, link), "attach a loop device"),
+            Step(sh(ATTACH, grant.path, link), sh(DETACH, grant.path, link), "attach a loop device"),
         ]
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
@@ -88,7 +54,7 @@ class DiskDriver:
         size = run("blockdev", "--getsize64", link)
         if not below[0].ours:
             return [size, run("readlink", "-f", "--", link), run("readlink", "-f", "--", below[0].path)]
-        return [size, sh(_SHOW, link), run("readlink", "-f", "--", below[0].path)]
+        return [size, sh(SHOW, link), run("readlink", "-f", "--", below[0].path)]
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         grant = below[0]

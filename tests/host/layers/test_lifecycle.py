@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.model import Command
+from strata.model import Command, Kind
 
 from .layer_bench import Bench, do, execute, undo
 
@@ -85,6 +85,33 @@ def directory(bench: Bench) -> None:
     bench.put("dir", bench.put("ext4", bench.put("null", bench.disk("64M"), tag="a")), name="data")
 
 
+def raw_image(bench: Bench) -> None:
+    bench.put("raw", bench.put("ext4", bench.disk()), size=64 << 20, prealloc="falloc")
+
+
+def qcow2_image(bench: Bench) -> None:
+    bench.put("qcow2", bench.put("btrfs", bench.disk()), prealloc="metadata", extended_l2=True, nocow=True)
+
+
+def qcow2_clone(bench: Bench) -> None:
+    bench.put("qcow2", bench.put("xfs", bench.disk()), size=64 << 20, backing="compressed", compression="zstd",
+              cluster=128 << 10, lazy_refcounts=True)  # fmt: skip
+
+
+def qsd_on_an_image(bench: Bench) -> None:
+    image = bench.put("raw", bench.put("ext4", bench.disk()), size=64 << 20)
+    bench.put("ext4", bench.put("qsd", image, cache="unsafe", detect_zeroes="on"))
+
+
+def qsd_on_a_clone(bench: Bench) -> None:
+    image = bench.put("qcow2", bench.put("xfs", bench.disk()), size=64 << 20, backing="raw")
+    bench.put("ext4", bench.put("qsd", image, cache="directsync", aio="native"))
+
+
+def qsd_on_a_device(bench: Bench) -> None:
+    bench.put("ext4", bench.put("qsd", bench.disk("64M"), cache="none", aio="io_uring"))
+
+
 STACKS = [
     ext4,
     ext4_without_journal,
@@ -103,6 +130,12 @@ STACKS = [
     btrfs_on_partitions,
     scheduled_partition,
     directory,
+    raw_image,
+    qcow2_image,
+    qcow2_clone,
+    qsd_on_an_image,
+    qsd_on_a_clone,
+    qsd_on_a_device,
 ]
 
 BUILDS_NOTHING = {"null", "degraded", "rebuilding", "snapshot", "balance"}
@@ -116,9 +149,12 @@ def test_it_is_built_as_asked_and_leaves_nothing(bench: Bench, stack: Callable[[
     do(bench.steps)
     assert bench.differences() == []
     top = bench.layers[-1].provides
-    assert top.mount is not None
-    assert Path(top.path).is_dir()
-    (Path(top.path) / "file").write_text("data")
+    if top.kind is Kind.DIRECTORY:
+        assert top.mount is not None
+        assert Path(top.path).is_dir()
+        (Path(top.path) / "file").write_text("data")
+    else:
+        assert Path(top.path).exists()
     undo(bench.steps)
     assert bench.left_over() == []
 
@@ -153,7 +189,9 @@ def test_nothing_is_there_is_a_difference_for_every_layer_that_makes_something(
 
 
 @pytest.mark.parametrize(
-    "stack", [ext4, xfs, btrfs, btrfs_raid1, scheduled_partition, directory], ids=lambda s: s.__name__
+    "stack",
+    [ext4, xfs, btrfs, btrfs_raid1, scheduled_partition, directory, qcow2_clone, qsd_on_a_clone, qsd_on_a_device],
+    ids=lambda s: s.__name__,
 )
 def test_a_directory_may_have_any_name(tmp_path: Path, stack: Callable[[Bench], None]) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "a b,c 'd' $e")

@@ -32,7 +32,7 @@ MODULES = frozenset(
     {
         *("raid0", "raid1", "raid10", "raid456", "linear", "bcache", "null_blk"),
         *("dm_mod", "dm_delay", "dm_flakey", "dm_zero", "dm_snapshot", "dm_raid", "dm_thin_pool"),
-        *("dm_cache", "dm_cache_smq", "dm_cache_mq", "dm_vdo", "zfs"),
+        *("dm_cache", "dm_cache_smq", "dm_cache_mq", "dm_vdo", "zfs", "nbd"),
     }
 )
 """Every kernel module that a layer needs."""
@@ -59,9 +59,18 @@ def ability(name: str) -> Ability:
 ABILITIES = {name: ability(name) for name in ("snapshot", "degrade", "rebuild", "balance", "dedupe")}
 
 
-def below(layer: str, count: int = 1, *, claimed: bool = False, size_bytes: int | None = 1 << 30) -> list[Provides]:
-    """What `layer` could stand on."""
+def below(
+    layer: str,
+    count: int = 1,
+    *,
+    claimed: bool = False,
+    size_bytes: int | None = 1 << 30,
+    image: str | None = None,
+) -> list[Provides]:
+    """What `layer` could stand on; `image`: on an image of this format."""
     accepts = drivers()[layer].info.accepts
+    if image is not None:
+        return [Provides(Kind.IMAGE, f"/run/visit/1/mnt/strata-a1b2c3-7-1.{image}", size_bytes, name=image)]
     if not accepts:
         return []
     if Kind.GRANT in accepts:
@@ -88,7 +97,7 @@ def facts(**changes: Any) -> Facts:
         cpus=2,
         memory_bytes=4 << 30,
         root=True,
-        filesystems=frozenset({"ext4", "xfs", "btrfs", "f2fs", "overlay"}),
+        filesystems=frozenset({"ext4", "xfs", "btrfs", "f2fs", "fuse", "overlay"}),
         tools=tools,
         schedulers=frozenset({"none", "mq-deadline", "kyber", "bfq"}),
         free_bytes=1 << 40,
