@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from strata.errors import BadInput
 from strata.layers._device import fields, first
@@ -116,7 +115,7 @@ def ask_image(layer: str, spec: Call, place: Place, file: str) -> list[Command]:
 
 def image_differences(
     layer: str, spec: Call, file: str, size: int, seen: Sequence[Completed]
-) -> tuple[list[str], Mapping[str, Any]]:
+) -> tuple[list[str], Mapping[str, object]]:
     """What is not as asked of any image, and what QEMU says of the format; {} when it says nothing."""
     kind = output(seen, 0)
     if kind is None:

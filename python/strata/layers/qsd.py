@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from strata.layers._daemon import FIND, UNMARKED, end
 from strata.layers._device import fields, first, module_reasons
@@ -238,7 +237,7 @@ def _arguments(spec: Call, below: Provides, place: Place) -> tuple[str, ...]:
         "discard": spec["discard"],
     }
     driver = "host_device" if below.kind is Kind.BLOCK else "file"
-    nodes: list[Mapping[str, Any]] = [
+    nodes: list[Mapping[str, object]] = [
         {"node-name": "file", "driver": driver, "filename": below.path, "aio": spec["aio"], **common},
         {"node-name": "image", "driver": image, "file": "file", "detect-zeroes": spec["detect_zeroes"], **common},
     ]
