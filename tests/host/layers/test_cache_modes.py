@@ -1,0 +1,130 @@
+"""QEMU's cache modes do what they promise: flushes that reach the file below the image are counted.
+
+The file is one that nbdfuse serves from nbdkit, whose log filter writes down every request. QEMU opens it with its file
+driver, as it opens any image: over its NBD driver it would never leave a flush out, and `unsafe` would look safe.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from strata.model import Kind, Provides
+
+from .layer_bench import Bench, Built, call, do, undo
+
+NEEDED = ("nbdkit", "nbdfuse", "qemu-storage-daemon")
+pytestmark = pytest.mark.skipif(
+    any(shutil.which(program) is None for program in NEEDED),
+    reason=f"needs {', '.join(NEEDED)}: scripts/os-packages.sh run and test install them",
+)
+
+SIZE_BYTES = 64 << 20
+WRITES = 20
+MODES = ("none", "writeback", "writethrough", "directsync", "unsafe")
+PROMISES: dict[str, Callable[[int, int], bool]] = {
+    "none": lambda written, synced: written == 0 and synced >= 1,
+    "writeback": lambda written, synced: written == 0 and synced >= 1,
+    "writethrough": lambda written, synced: written >= WRITES,
+    "directsync": lambda written, synced: written >= WRITES,
+    "unsafe": lambda written, synced: written == synced == 0,
+}
+"""Of each mode, from flushes after `WRITES` writes and after one fsync: whether it is as promised."""
+
+
+def wait_for(what: str, there: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if there():
+            return
+        time.sleep(0.05)
+    pytest.fail(f"{what} did not come up in 10 s")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def logged_file(root: Path, filters: Sequence[str]) -> Iterator[tuple[Path, Path]]:
+    """(a file of SIZE_BYTES, nbdkit's log of what reached it). `filters` stand above the log."""
+    socket, log, file, ready = (root / name for name in ("below.sock", "log", "file", "ready"))
+    file.touch()
+    kit = subprocess.Popen(
+        ["nbdkit", "-f", "-U", str(socket), *filters, "--filter=log", "memory", str(SIZE_BYTES), f"logfile={log}"]
+        + (["cache=unsafe"] if "--filter=cache" in filters else [])
+    )
+    try:
+        wait_for("nbdkit", socket.exists)
+        fuse = subprocess.Popen(["nbdfuse", f"--pidfile={ready}", str(file), "--unix", str(socket)])
+        try:
+            wait_for("nbdfuse", ready.exists)
+            yield file, log
+        finally:
+            end(fuse)
+    finally:
+        end(kit)
+        for left in (socket, log, file, ready):
+            left.unlink(missing_ok=True)
+
+
+def flushes(log: Path) -> int:
+    return len(re.findall(r" Flush id=", log.read_text()))
+
+
+def counted(bench: Bench, mode: str, filters: Sequence[str] = ()) -> tuple[int, int]:
+    """Flushes that reached the file after WRITES writes, and after the fsync that followed them."""
+    with logged_file(bench.root, filters) as (file, log):
+        below = Provides(Kind.IMAGE, str(file), SIZE_BYTES, name="raw")
+        bench.layers.append(Built(call("qsd", {"cache": mode}), (below,), bench.place()))
+        do(bench.steps)
+        try:
+            assert bench.differences() == []
+            before = flushes(log)
+            device = os.open(bench.layers[-1].provides.path, os.O_RDWR | os.O_DIRECT)
+            try:
+                write(device)
+                written = flushes(log) - before
+                os.fsync(device)
+                synced = flushes(log) - before - written
+            finally:
+                os.close(device)
+            reached = len(re.findall(r" Write id=", log.read_text()))
+            assert reached >= WRITES or filters, "the writes did not reach the file"  # a cache may keep them
+        finally:
+            undo(bench.steps)
+    return written, synced
+
+
+def write(device: int) -> None:
+    page = mmap.mmap(-1, 4096)  # direct I/O wants memory on a page's boundary
+    page.write(b"x" * 4096)
+    for number in range(WRITES):
+        assert os.pwrite(device, page, number * (1 << 20)) == 4096
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode_flushes_as_it_promises(bench: Bench, mode: str) -> None:
+    written, synced = counted(bench, mode)
+    assert PROMISES[mode](written, synced), f"{mode}: {written} flushes after {WRITES} writes, {synced} after an fsync"
+    others = [other for other in MODES if PROMISES[other](written, synced)]
+    assert (mode == "unsafe") == (others == ["unsafe"]), "the counts do not tell this mode from the others"
+
+
+@pytest.mark.parametrize("mode", ["none", "writethrough"])
+def test_a_store_that_forgets_flushes_is_exposed(bench: Bench, mode: str) -> None:
+    """The positive control: below a cache that drops flushes no mode keeps its promise."""
+    assert not PROMISES[mode](*counted(bench, mode, ["--filter=cache"]))
