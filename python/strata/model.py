@@ -220,6 +220,7 @@ class Provides:
     mount: str | None = None  # DIRECTORY: the mount point it lies on, when we mounted it
     name: str | None = None  # what the layer's own tools call it: a pool, a volume group and volume
     filesystem: str | None = None  # DIRECTORY: its type, where that is known: "btrfs"
+    thin_pool: str | None = None  # BLOCK: the pool that it is a thin volume of, by the name of device mapper
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
     # commands that end a failure on purpose of it or of what is below; they precede every undo of what is above
     mend: tuple[Command, ...] = ()

@@ -8,21 +8,23 @@ from strata.model import Step
 PROGRAMS = ("containerd", "containerd-shim-runc-v2", "containerd-shim", "ctr", "runc")
 """All of it that may be left running."""
 
-# $1 place, $2 the engine's directory on the stack. What it keeps of images and snapshots is there, the rest is not.
+# The names are those of what containerd(...) is asked for; Docker gives the first two.
 CONFIGURE = """\
-dir=$1 root=$2
+dir=$1 kept=$2 snapshotter=$3 group=$4 size=$5 fs=$6 pool=$7
 cat >"$dir/containerd.toml" <<END
 version = 2
-root = "$root/containerd"
+root = "$kept/containerd"
 state = "$dir/state"
 disabled_plugins = ["io.containerd.grpc.v1.cri"]
 [grpc]
 address = "$dir/containerd.sock"
 [plugins."io.containerd.internal.v1.opt"]
-path = "$root/opt"
+path = "$kept/opt"
 END
-ln -s -- "$root" "$dir/storage"
+ln -s -- "$kept" "$dir/storage"
 """
+"""$1 short way to the place, $2 the engine's directory on the stack. What containerd keeps of images and snapshots is
+there, the rest is not."""
 
 
 def start_containerd(made: Instance) -> Step:

@@ -86,7 +86,11 @@ forget_sockets() {
     case $socket in /run/containerd/s/*) rm -f -- "$socket" ;; esac
   done
   # Made at their start by containerd and Docker wherever their own state is; empty, and nobody's while none runs.
-  [ -e /run/containerd/containerd.sock ] || rmdir /run/containerd/s /run/containerd 2>/dev/null
+  rm -rf --one-file-system -- "/run/containerd/runc/$name"
+  if [ ! -e /run/containerd/containerd.sock ]; then
+    for made in s fifo runc; do rmdir "/run/containerd/$made" 2>/dev/null; done
+    rmdir /run/containerd 2>/dev/null
+  fi
   [ -e /run/docker.sock ] || rmdir /run/docker/plugins /run/docker 2>/dev/null
   return 0
 }

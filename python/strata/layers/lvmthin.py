@@ -118,6 +118,7 @@ class LvmThinDriver:
             size,
             ours=all(each.ours for each in below),
             name=group.full(VOLUME),
+            thin_pool=group.mapped(TPOOL),
             can={"snapshot": lambda count: _snapshot(group, count)},
         )
 

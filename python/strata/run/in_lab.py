@@ -36,7 +36,7 @@ _WORK = "/run/strata-work"
 # The layers by which a stack says what carries it.
 _FACTORS = ("kernel", "debian")
 # The parts of a lab beyond its base that a layer needs.
-_FEATURES = {"zfs": "zfs", "zvol": "zfs"}
+_FEATURES = {"zfs": "zfs", "zvol": "zfs", **dict.fromkeys(("podman", "docker", "containerd", "incus"), "containers")}
 
 EMULATED = (
     "Measured in an emulated machine (QEMU without KVM): what works and what fails is so, and the figures are "

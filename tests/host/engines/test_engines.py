@@ -23,11 +23,16 @@ STACKS = [
     "disk | ext4 | docker(fuse-overlayfs)",
     "disk | xfs | docker(vfs)",
     "disk | btrfs | docker(btrfs)",
+    "disk | xfs | containerd(overlayfs)",
+    "disk | ext4 | containerd(native)",
+    "disk | btrfs | containerd(btrfs)",
 ]
 
 
 def needs(stack: str) -> None:
-    program = {"podman": "podman", "docker": "dockerd"}[stack.split("|")[-1].strip().partition("(")[0]]
+    program = {"podman": "podman", "docker": "dockerd", "containerd": "ctr"}[
+        stack.split("|")[-1].strip().partition("(")[0]
+    ]
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed; scripts/os-packages.sh test installs it")
 
