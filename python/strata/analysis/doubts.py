@@ -1,4 +1,4 @@
-"""What a careful reader should know of a verdict that rests on the additive model. Beside `checks`, in its form."""
+"""What a careful reader should know of a verdict that rests on the additive model. Of the same form as `checks`."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def _drift(found: Evidence, posterior: Posterior, workload: str) -> Iterator[Cau
             None,
             workload,
             f"The machine changed by {percent(math.expm1(span))} over the run under {workload}, as stacks visited "
-            f"again and again show (most often {found.stacks[most]}, {posterior.visits[most]} times). The model "
-            "takes it out of the comparison; do not compare these figures with those of another day.",
+            f"again and again show (most often {found.stacks[most]}, {posterior.visits[most]} times). The model takes "
+            "it out of the comparison; do not compare these figures with those of another day.",
         )
 
 
