@@ -66,7 +66,8 @@ def prior_of(spread2: Array, n: int) -> Prior | None:
     half = (n - 1) / 2
     logs = np.log(positive) - digamma(half) + math.log(half)
     excess = max(float(np.var(logs, ddof=1)) - float(polygamma(1, half)), 1e-3)
-    weight = min(max(2 * _inverse_trigamma(excess), LEAST_WEIGHT), MOST_WEIGHT)
+    # All differences share the leader, so of few stacks they look more alike than they are.
+    weight = min(max(2 * _inverse_trigamma(excess), LEAST_WEIGHT), MOST_WEIGHT, max(positive.size, LEAST_WEIGHT))
     centre = float(logs.mean()) + float(digamma(weight / 2)) - math.log(weight / 2)
     return Prior(weight, math.exp(centre))
 

@@ -187,8 +187,7 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
         return plain
     rule = view.rule
     table = score_table(view, stacks, weights)[:, :CERTIFYING]
-    whole = _whole_rounds(table)
-    now = standing(table[:, :whole], -math.log1p(-rule.within), rule.confidence)
+    now = _latest(table, -math.log1p(-rule.within), rule.confidence)
     if now.leader is None:
         return plain
     leader = now.leader
@@ -232,12 +231,12 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
     )
 
 
-def _whole_rounds(table: Array) -> int:
-    """Rounds begun before the last one: that may not have met all yet."""
+def _latest(table: Array, margin: float, confidence: float) -> Standing:
+    """After the last round that met every stack that was left: the one being run may not have met all yet."""
     begun = int((~np.isnan(table).all(axis=0)).sum())
-    last_alive = ~np.isnan(table[:, begun - 2]) if begun > 1 else np.ones(table.shape[0], dtype=bool)
-    complete = begun and bool((~np.isnan(table[last_alive, begun - 1])).all())
-    return begun if complete or begun < 2 else begun - 1
+    before = standing(table[:, : max(begun - 1, 0)], margin, confidence)
+    met_all = not np.isnan(table[list(before.alive), begun - 1]).any()
+    return standing(table[:, :begun], margin, confidence) if met_all or before.leader is None else before
 
 
 def _raced(now: Standing, k: int, within: float) -> Decision:

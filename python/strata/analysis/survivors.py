@@ -1,7 +1,7 @@
 """Who is left of a race: rounds of all that may still be the best; who is shown to be worse drops out.
 
 Every stack is compared with the leader by the differences within the rounds that both have, with intervals that hold
-however often one looks (`anytime`), each at an error of (1 - confidence) / (K - 1). The race is over when everything
+however often one looks (`anytime`), each at an error of (1 - confidence) / (K - 1), two-sided. The race is over when everything
 left is shown to be within the margin of the leader. It assumes nothing about how stacks are related, so it also serves
 where they have nothing in common, and pays for that: each stack is visited several times.
 
@@ -18,6 +18,7 @@ import numpy as np
 from strata.analysis.anytime import Prior, half_width, moderated, prior_of
 from strata.analysis.cells import Array
 
+FEWEST_ROUNDS = 3  # two differences say next to nothing about their spread, borrowed or not
 _FEWEST_TO_PULL = 4
 _FAR = 3.0
 
@@ -88,24 +89,22 @@ def _pulled(table: Array) -> Array:
 def _against(table: Array, lead: int, error: float, known: Prior | None) -> tuple[Array, Array, Prior | None]:
     """Mean difference of each row to the leader's, half its interval, and what is known of spreads.
 
-    `error` is one-sided. With fewer than 4 others nothing can be borrowed, and the interval is the exact one.
+    `error` is two-sided. With fewer than 4 others nothing can be borrowed, and the interval is the exact one.
     """
     differences = table - table[lead]
-    count = (~np.isnan(differences)).sum(axis=1)
-    mean, width = np.zeros(count.size), np.full(count.size, np.inf)
+    there = ~np.isnan(differences)
+    count = there.sum(axis=1)
+    filled = np.where(there, differences, 0.0)
+    mean = filled.sum(axis=1) / np.maximum(count, 1)
+    spread2 = (np.where(there, filled - mean[:, None], 0.0) ** 2).sum(axis=1) / np.maximum(count - 1, 1)
+    width = np.full(count.size, np.inf)
     others = np.arange(count.size) != lead
-    spread2 = np.zeros(count.size)
-    for k in np.flatnonzero(count >= 2):
-        spread2[k] = np.nanvar(differences[k], ddof=1)
-        mean[k] = np.nanmean(differences[k])
-    full = others & (count == count.max())
-    known = prior_of(spread2[full], int(count.max())) or known
-    for k in np.flatnonzero(others & (count >= 2)):
-        n = int(count[k])
-        width[k] = (
-            half_width(float(np.sqrt(spread2[k])), n, 2 * error)
-            if known is None
-            else float(moderated(spread2[k : k + 1], n, 2 * error, known)[0])
-        )
+    known = prior_of(spread2[others & (count == count.max())], int(count.max())) or known
+    for n in np.unique(count[others & (count >= FEWEST_ROUNDS)]):
+        rows = np.flatnonzero(others & (count == n))
+        if known is None:
+            width[rows] = [half_width(float(np.sqrt(spread2[k])), int(n), error) for k in rows]
+        else:
+            width[rows] = moderated(spread2[rows], int(n), error, known)
     mean[lead] = width[lead] = 0.0
     return mean, width, known

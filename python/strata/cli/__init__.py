@@ -8,6 +8,8 @@ import sys
 
 def main() -> None:
     """The `strata` command. Every error on purpose becomes its message and its exit code."""
+    # Before numpy is loaded: on matrices of our size a second thread waits more than it works.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from strata.cli.app import app
     from strata.errors import StrataError
 

@@ -240,7 +240,9 @@ def next_batch(
     lead, sure = found.stacks[belief.chosen], f"P(within {rule.within:.2g} of the best) = {belief.sure:.2f}"
     if not decided.visits:
         if rule.certify:
-            batch = _certification(view, [found.stacks[k] for k in _shortlist(belief)], seconds_left, seconds_per_visit)
+            batch = _certification(
+                view, [found.stacks[k] for k in _shortlist(belief, found.eligible)], seconds_left, seconds_per_visit
+            )
             if batch is not None:
                 return batch
         return stopped(f"Stopped: {lead} is the one to choose, {sure}; {rule.confidence:.2f} was asked for.")
@@ -259,11 +261,13 @@ def _still_to_start(view: View, shape: Layout, eligible: Ints, stacks: Sequence[
     return [k for k in order if stacks[k] not in tried]
 
 
-def _shortlist(belief: Belief) -> list[int]:
+def _shortlist(belief: Belief, eligible: Ints) -> list[int]:
     """The tied group; at least two, for there is nothing to certify about one."""
     tied = [int(k) for k in belief.tied]
-    rest = [int(k) for k in np.argsort(-belief.best, kind="stable") if k not in tied and belief.best[k] > 0]
-    return tied if len(tied) > 1 else tied + rest[:1]
+    if len(tied) > 1:
+        return tied
+    rest = [int(k) for k in eligible if k not in tied]
+    return tied + sorted(rest, key=lambda k: (-belief.best[k], -belief.level[k]))[:1]
 
 
 def _certification(

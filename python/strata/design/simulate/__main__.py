@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
+
+# Before numpy is loaded: on matrices of this size a second thread waits more than it works.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from strata.design.simulate.tally import STRATEGIES, as_json, judge, summary, table
 from strata.design.simulate.truth import LEVELS, NOISES, machine_of, truth_of

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from strata.analysis.modelled import ranking
+from strata.analysis.survivors import standing
+from strata.design.choice import chosen
+from strata.design.race import next_batch
+from strata.model import Rule
+
+from .learning import campaign, empty, grid
+
+RULE = Rule(design="race")
+LEVEL = {"a": 0.0, "b": -0.3, "c": 0.4, "d": -0.5, "e": 0.39, "f": 0.0}
+ALONE: dict[str, dict[str, str]] = {name: {} for name in LEVEL}
+
+
+def noisy(seed: int, spread: float = 0.02):  # noqa: ANN201 - a function of a function
+    chance = random.Random(seed)
+    return lambda stack, order: LEVEL[stack] + chance.gauss(0, spread)
+
+
+def test_losers_drop_out_and_equals_tie() -> None:
+    view, why = campaign(empty(ALONE, RULE), next_batch, noisy(1))
+    seen = ranking(view)
+    assert seen.best in ("c", "e")
+    assert set(seen.tied) == {"c", "e"}
+    assert seen.best in why
+    visits = Counter(trial.stack for trial in view.trials)
+    assert visits["d"] < visits["c"] == visits["e"]
+    assert all(row.decision == "worse" for row in seen.rows if row.stack not in "ce")
+
+
+def test_asked_again_in_the_middle_of_a_round_it_asks_for_the_rest() -> None:
+    view, _ = campaign(empty(ALONE, RULE), next_batch, noisy(2))
+    part = replace(view, trials=view.trials[:9], visits_done=9)
+    batch = next_batch(part, list(LEVEL))
+    assert {number for number, _ in batch.visits} == {1}
+    assert {stack for _, stack in batch.visits} == set(LEVEL) - {trial.stack for trial in part.trials[6:]}
+
+
+def test_a_stack_that_fails_drops_out() -> None:
+    measure = noisy(3)
+    view, _ = campaign(empty(ALONE, RULE), next_batch, lambda s, n: None if s == "c" else measure(s, n))
+    assert ranking(view).best == "e"
+    assert 1 <= sum(visit.stack == "c" for visit in view.failed) <= 2
+
+
+def test_it_gives_up_when_no_end_is_in_sight() -> None:
+    view, why = campaign(empty(ALONE, replace(RULE, within=0.0001)), next_batch, noisy(4))
+    assert "no end" in why or "left" in why
+    assert max(trial.round for trial in view.trials) < 40
+
+
+def test_two_stacks_are_compared_exactly() -> None:
+    """With nobody to borrow from, the interval is that of the theorem: wide with three rounds, and never shrunk."""
+    chance = np.random.default_rng(1)
+    table = np.vstack([np.full(3, 0.1), np.zeros(3)]) + chance.normal(0, 0.01, (2, 3))
+    now = standing(table, 0.03, 0.95)
+    assert set(now.alive) == {0, 1}
+    assert now.half[1] > 0.05
+
+
+@pytest.mark.parametrize(
+    ("stacks", "design"),
+    [(grid(3, 2), "race"), (grid(5, 5, 2, 2), "adaptive"), ({str(n): {} for n in range(50)}, "race")],
+)
+def test_the_choice_is_stated(stacks: dict[str, dict[str, str]], design: str) -> None:
+    found, why = chosen(Rule(design="auto"), list(stacks), stacks)
+    assert found == design
+    assert why.startswith(f"Design: {design}, because")
+    assert chosen(Rule(design="rounds"), list(stacks), stacks)[0] == "rounds"
