@@ -72,6 +72,7 @@ class LayerInfo:
     metrics: tuple[Metric, ...] = ()  # figures that it reports after every trial; the driver is then `Metered`
     offers: frozenset[str] = frozenset()  # abilities that conditions above may ask for: "snapshot", "degrade" ...
     needs: str = ""  # the ability that something below must offer
+    forks: bool = False  # what stands above it is there once for each tenant; the driver is then `Forking`
     starts_guest: bool = False  # what stands above it is in a machine of its own, which it starts
 
 
@@ -114,6 +115,7 @@ class Call:
     values: Mapping[str, Value | None] = field(compare=False, hash=False, repr=False)
     variant: str | None = None  # workloads: what follows "@"
     path: str | None = None  # workloads of a path family: what follows ":"
+    tenant: int | None = None  # workloads: the tenant that they are for, from 1 on; None: all that there are
 
     def __getitem__(self, param: str) -> Value | None:
         return self.values[param]
@@ -192,6 +194,7 @@ class Guest:
     # on the machine that started it; holds `port` (of 127.0.0.1, leads to its ssh), `pid` and `console`
     dir: str
     image: GuestImage
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +214,13 @@ Raises BadInput with a sentence where these arguments of the layer cannot (a rai
 """
 
 
+Split = Callable[[int], "tuple[list[Step], list[Provides]]"]
+"""The steps that make so many volumes of a block device, one for each tenant, and what these are.
+
+Raises BadInput with a sentence where its arguments do not allow it.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Provides:
     kind: Kind
@@ -224,6 +234,7 @@ class Provides:
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
     # commands that end a failure on purpose of it or of what is below; they precede every undo of what is above
     mend: tuple[Command, ...] = ()
+    split: Split | None = field(compare=False, hash=False, repr=False, default=None)  # BLOCK: how tenants share it
     guest: Guest | None = None  # the machine that `path` is in; None: the measured machine itself
     # what can be done to it or to what is below it, by the name of the ability
     can: Mapping[str, Ability] = field(compare=False, hash=False, repr=False, default_factory=dict)
@@ -327,6 +338,13 @@ class Metered(LayerDriver, Protocol):
         self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
     ) -> dict[str, float]:
         """Figures by the names in `info.metrics`; what could not be read is left out."""
+
+
+class Forking(LayerDriver, Protocol):
+    """A driver with `info.forks`."""
+
+    def shares(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Provides]:
+        """What each tenant gets, in their order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
 """Workload expressions: `fio/randrw-75-25(runtime=10s)`, `dd/seqwrite-sync@study`, `fio:jobs/mine.fio`.
 
 The grammar is that of stacks, with one name where a chain would stand. What follows "@" is a variant that the
-workload lists. The path of a family such as `fio:` may be put in quotation marks (`fio:"my jobs/a.fio"`), and has
-to be where it holds white space, one of the signs of the grammar, or ends like a variant.
+workload lists, or the number of the tenant that it is for (`fio/randread@2`), or both (`NAME@study@2`). The path of a
+family such as `fio:` may be put in quotation marks (`fio:"my jobs/a.fio"`), and has to be where it holds white space,
+one of the signs of the grammar, or ends like a variant or a tenant.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +19,8 @@ from strata.campaign.syntax import parse_chain
 from strata.campaign.tree import Arg, Choice, Named, Ref, Tree, least_combinations, quote, shown
 from strata.errors import BadInput
 from strata.model import Call, Param, WorkloadCatalogue, WorkloadInfo
+
+_TENANT = re.compile(r"[1-9][0-9]?")
 
 EXAMPLE = "fio/randrw-75-25(runtime=10s)"
 
@@ -78,7 +82,7 @@ class _Reader:
     _contents: dict[str, str | None] = field(default_factory=dict)
 
     def params(self, name: str) -> Sequence[Param]:
-        info = self._parts(name)[0]
+        info = self._parts(_tenant_of(name)[0])[0]
         return info.params if info else ()
 
     def read(self, tree: Tree, extra: tuple[Arg, ...], bound: Bound) -> Iterator[Call]:
@@ -96,7 +100,7 @@ class _Reader:
                 )
 
     def _parts(self, name: str) -> tuple[WorkloadInfo | None, str | None, str | None]:
-        """What is known of a name without quotation marks: the workload, its path, its variant."""
+        """What is known of a name without quotation marks and its tenant: the workload, its path, its variant."""
         family, colon, path = name.partition(":")
         info = self.workloads.get(family + colon) if colon else None
         if info is not None:
@@ -106,9 +110,11 @@ class _Reader:
         return self.workloads.get(base), None, variant if at else None
 
     def _named(self, tree: Named, args: tuple[Arg, ...], bound: Bound) -> Iterator[Call]:
-        info, path, variant = self._parts(tree.name)
+        name, tenant = _tenant_of(tree.name)
+        info, path, variant = self._parts(name)
         if tree.path is not None:
-            path, variant = tree.path, tree.variant
+            variant, tenant = _tenant_of(f"@{tree.variant}") if tree.variant else ("", None)
+            path, variant = tree.path, variant.removeprefix("@") or None
         if info is None:
             base = tree.name.partition("@")[0]
             known = sorted(self.workloads)
@@ -126,8 +132,9 @@ class _Reader:
             values = dict(one.resolved.values)
             if content is not None:
                 values["content"] = content
-            text = info.name + _path_text(path, info) + (f"@{variant}" if variant else "") + one.resolved.text
-            yield Call(info.name, text, values, variant, path)
+            whose = f"@{tenant}" if tenant is not None else ""
+            text = info.name + _path_text(path, info) + (f"@{variant}" if variant else "") + whose + one.resolved.text
+            yield Call(info.name, text, values, variant, path, tenant)
 
     def _known_variant(self, at: At, info: WorkloadInfo, variant: str | None) -> bool:
         if variant is None or variant in info.variants:
@@ -150,8 +157,14 @@ class _Reader:
         return self._contents[path]
 
 
+def _tenant_of(name: str) -> tuple[str, int | None]:
+    """`fio/randread@2` is `fio/randread` of tenant 2."""
+    base, at, number = name.rpartition("@")
+    return (base, int(number)) if at and _TENANT.fullmatch(number) else (name, None)
+
+
 def _path_text(path: str | None, info: WorkloadInfo) -> str:
     if path is None:
         return ""
-    _, at, variant = path.rpartition("@")
-    return quote(path, always=bool(at) and variant in info.variants)
+    _, at, last = path.rpartition("@")
+    return quote(path, always=bool(at) and (last in info.variants or bool(_TENANT.fullmatch(last))))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
+from strata.errors import BadInput
 from strata.layers._lvm import (
     EXTENT_BYTES,
     TOOLS,
@@ -119,7 +121,8 @@ class LvmThinDriver:
             ours=all(each.ours for each in below),
             name=group.full(VOLUME),
             thin_pool=group.mapped(TPOOL),
-            can={"snapshot": lambda count: _snapshot(group, count)},
+            can={"snapshot": lambda count: _snapshot(group, VOLUME, count)},
+            split=lambda count: _split(group, size, count, ours=all(each.ours for each in below)),
         )
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
@@ -183,7 +186,7 @@ class LvmThinDriver:
         pool, mapped = _usage(state), numbers_after(volume, "thin")
         chunk = numbers_after(table, "thin-pool")[2:3]
         sectors = whole(mapped[0]) if mapped else None
-        if sectors is not None:
+        if sectors:  # none where tenants have volumes of their own in the pool
             found["lvmthin.logical_bytes"] = float(sectors * SECTOR_BYTES)
         if "data" in pool and chunk and (chunk_sectors := whole(chunk[0])) is not None:
             found["lvmthin.physical_bytes"] = float(pool["data"][0] * chunk_sectors * SECTOR_BYTES)
@@ -201,13 +204,28 @@ def _make(spec: Call, group: Group) -> Step:
                        in_bytes(spec["size"]), "--thinpool", POOL, "--name", VOLUME, group.name)  # fmt: skip
 
 
-def _snapshot(group: Group, count: int) -> list[Step]:
+def _split(group: Group, size: int | None, count: int, *, ours: bool) -> tuple[list[Step], list[Provides]]:
+    """Further thin volumes of the pool, beside the one that holds nothing then; together they seem as large as it."""
+    if size is None:
+        raise BadInput("the size of the pool below the tenants is not known; write lvmthin(size=...).")
+    each = size // count // EXTENT_BYTES * EXTENT_BYTES
+    steps, shares = [], []
+    for number in range(1, count + 1):
+        name = f"tenant-{number}"
+        how = ("--type", "thin", "--virtualsize", in_bytes(each), "--thinpool", POOL, "--name", name, group.name)
+        steps.append(make_volume(group, name, f"make the thin volume of tenant {number}", *how))
+        can = {"snapshot": partial(_snapshot, group, name)}
+        shares.append(Provides(Kind.BLOCK, group.path(name), each, ours=ours, name=group.full(name), can=can))
+    return steps, shares
+
+
+def _snapshot(group: Group, volume: str, count: int) -> list[Step]:
     """Thin snapshots. They stay inactive, as LVM leaves them: their blocks are shared all the same, and nothing finds
     a second file system with the same UUID."""
     steps = []
     for number in range(1, count + 1):
-        name = f"held-{count}-{number}"
-        how = ("--snapshot", "--name", name, group.full(VOLUME))
+        name = f"held-{count}-{number}" if volume == VOLUME else f"{volume}-held-{count}-{number}"
+        how = ("--snapshot", "--name", name, group.full(volume))
         steps.append(make_volume(group, name, f"take snapshot {number} of {count}", *how))
     return steps
 

@@ -190,9 +190,8 @@ class VmDriver:
         return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        image = place.guest_image or _NO_IMAGE
         link = f"/run/strata-disks/{_serial(place.name)}"
-        return Provides(Kind.BLOCK, link, below[0].size_bytes, guest=Guest(place.name, place.dir, image))
+        return Provides(Kind.BLOCK, link, below[0].size_bytes, guest=_guest(spec, place))
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         provided = self.provides(spec, below, place)
@@ -226,6 +225,10 @@ class VmDriver:
     ) -> dict[str, float]:
         shown = output(seen, 0)
         return {"vm.boot_s": float(shown.stdout)} if shown and shown.stdout.strip() else {}
+
+
+def _guest(spec: Call, place: Place) -> Guest:
+    return Guest(place.name, place.dir, place.guest_image or _NO_IMAGE, int(spec["memory"] or 0))
 
 
 def argv(spec: Call, below: Provides, guest: Guest) -> list[str]:

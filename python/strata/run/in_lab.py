@@ -197,7 +197,8 @@ def look_at_guests(
     except Refused as refused:
         return GuestLook(refused.reasons)
     spec = sites.machine_of(variant)
-    return GuestLook((), guests.prepared(spec.image, spec.engine, spec.accel), facts)
+    prepared = guests.prepared(spec.image, spec.engine, spec.accel)
+    return GuestLook((), prepared, facts, emulator.available_memory())
 
 
 def throw_away(store: Store, work: Path, uuid: str, listener: Listener) -> Cleaned:

@@ -7,8 +7,23 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import cast
 
-from strata.model import Command, Disk, Guest, GuestImage, Kind, LayerDriver, Node, Place, Provides, Stack, Step
+from strata.errors import BadInput
+from strata.model import (
+    Command,
+    Disk,
+    Forking,
+    Guest,
+    GuestImage,
+    Kind,
+    LayerDriver,
+    Node,
+    Place,
+    Provides,
+    Stack,
+    Step,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +35,7 @@ class Placed:
     place: Place
     below: tuple[Provides, ...]
     provides: Provides
+    tenant: int | None = None  # whose it is, from 1 on; None: everybody's
 
     @property
     def guest(self) -> Guest | None:
@@ -42,26 +58,39 @@ class Layout:
     layers: tuple[Placed, ...]
     directory: str  # holds everything below; the visit makes and removes it
     scratch: str  # for job files and logs, never on the stack
+    tops: tuple[Provides, ...]  # of each tenant, in their order; of a stack without tenants the only one
+    shares: tuple[Provides, ...] = ()  # what the fork gives to each tenant; of a stack without one nothing
 
     @property
     def top(self) -> Provides:
-        return self.layers[-1].provides
+        """The first tenant's; the others' are alike."""
+        return self.tops[0]
 
     @property
     def guests(self) -> tuple[Guest, ...]:
         """Those that its layers start, in the order in which they do."""
         return tuple(dict.fromkeys(placed.provides.guest for placed in self.layers if placed.provides.guest))
 
-    def block_devices(self, guest: Guest | None = None) -> list[tuple[str, str]]:
-        """(layer name, device path) of every layer that is a block device on one machine, bottom to top."""
-        return [
-            (placed.node.call.name, placed.provides.path)
+    def block_devices(self, guest: Guest | None = None, tenant: int | None = None) -> list[tuple[str, str]]:
+        """(layer name, device path) of every layer that is a block device on one machine, bottom to top.
+
+        `tenant`: only those that are this one's alone.
+        """
+        found = [
+            (placed.node.call.name, placed.provides.path, placed.tenant)
             for placed in self.layers
             # a condition gives on what is below it: count each device once, under the layer that made it
             if placed.provides.kind is Kind.BLOCK
             and placed.provides.guest == guest
             and placed.provides.path not in {below.path for below in placed.below if below.guest == guest}
         ]
+        volumes = [share.path for share in self.shares if share.kind is Kind.BLOCK and share.guest == guest]
+        if volumes:
+            # The volumes of the tenants instead of the one that they share.
+            shared = next(placed.below[0].path for placed in self.layers if placed.driver.info.forks)
+            at = [path for _, path, _ in found].index(shared)
+            found[at : at + 1] = [(found[at][0], path, number) for number, path in enumerate(volumes, start=1)]
+        return [(layer, path) for layer, path, whose in found if tenant is None or whose == tenant]
 
 
 def lay_out(
@@ -85,7 +114,9 @@ def lay_out(
     placed: list[Placed] = []
 
     def build(node: Node) -> Provides:
-        below = tuple(build(lower) for lower in node.inputs)
+        return put(node, tuple(build(lower) for lower in node.inputs), None)
+
+    def put(node: Node, below: tuple[Provides, ...], tenant: int | None) -> Provides:
         number = len(placed)
         place = Place(
             name=f"strata-{run_uuid[:6]}-{attempt}-{number}",
@@ -99,11 +130,43 @@ def lay_out(
             below = (Provides(Kind.GRANT, grant, disk.size_bytes, ours=disk.device is None),)
         driver = drivers[node.call.name]
         provides = _inherited(driver.provides(node.call, below, place), below)
-        placed.append(Placed(node, driver, place, below, provides))
+        placed.append(Placed(node, driver, place, below, provides, tenant))
         return provides
 
-    build(stack.top)
-    return Layout(tuple(placed), directory, f"{directory}/scratch")
+    fork, above = _forked(stack.top, drivers)
+    if fork is None:
+        top = build(stack.top)
+        return Layout(tuple(placed), directory, f"{directory}/scratch", (top,))
+    build(fork)
+    forking = placed[-1]
+    driver = cast("Forking", forking.driver)
+    shares = tuple(driver.shares(fork.call, forking.below, forking.place))
+    tops = []
+    for tenant, share in enumerate(shares, start=1):
+        (whole,) = forking.below
+        inherited = replace(share, rehearsals=whole.rehearsals, mend=whole.mend, guest=whole.guest)
+        for node in above:
+            inherited = put(node, (inherited,), tenant)
+        tops.append(inherited)
+    return Layout(tuple(placed), directory, f"{directory}/scratch", tuple(tops), shares)
+
+
+def _forked(top: Node, drivers: Mapping[str, LayerDriver]) -> tuple[Node | None, list[Node]]:
+    """The fork of a stack, and what stands above it, bottom to top. Raises BadInput for one that has several."""
+    forks = [node for node in top.walk() if drivers[node.call.name].info.forks]
+    if not forks:
+        return None, []
+    above: list[Node] = []
+    node = top
+    while node is not forks[0] and len(node.inputs) == 1:
+        above.insert(0, node)
+        (node,) = node.inputs
+    if node is not forks[0] or len(forks) > 1:
+        raise BadInput(
+            f"{forks[0].call.text} has to be the only fork of its stack, with one chain of layers above it; take the "
+            "others out, or join the inputs below it."
+        )
+    return node, above
 
 
 def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:

@@ -27,6 +27,7 @@ from strata.model import (
 from strata.run import directories, layout, machine, trial_steps
 from strata.run.directories import Directory
 from strata.run.sites import GuestLook
+from strata.run.together import OVERLAP
 from strata.units import human_size
 
 # Making and removing a file system, laying out a data set and dropping caches, for a first estimate of the time.
@@ -37,6 +38,9 @@ _UNKNOWN_TRIAL_S = 10.0
 
 # The file system that carries sparse files must not run full under us: metadata and other users need room too.
 _KEEP_FREE_SHARE = 0.02
+
+# What a QEMU takes beside the memory of its guest: its programs, and under emulation the translated code.
+_GUEST_OVERHEAD_BYTES = 256 << 20
 
 # Programs that Strata itself calls around every visit.
 TOOLS = ("sh", "mkdir", "rm", "sync", "blockdev", "losetup", "lsblk", "wipefs", "findmnt", "readlink")
@@ -108,6 +112,7 @@ def make(
             carrier = inside or facts
         reasons += [reason for _, reason in unfit[machines.index(carrier)]]
         reasons += _target_reasons(stack, workloads, drivers)
+        reasons += _tenant_reasons(stack, [call for call, _ in workloads], drivers)
         path = directories.of(stack) if own else None
         directory = own.get(path or "")
         if directory is not None:
@@ -115,7 +120,9 @@ def make(
             reasons += _room_reasons(directory.free_bytes, f"{path} has", workloads)
         elif not misfits:
             try:
-                room_bytes = _laid_out(stack, drivers, disks, "/").top.size_bytes
+                laid_out = _laid_out(stack, drivers, disks, "/")
+                room_bytes = laid_out.top.size_bytes
+                reasons += _memory_reasons(laid_out, guests)
                 reasons += _room_reasons(room_bytes, "the stack has", workloads)
             except BadInput as error:
                 reasons += [str(problem) for problem in error.problems]
@@ -200,12 +207,20 @@ def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_
     lines = ["# build", *_typed([(guest, step.do) for guest, step in steps])]
     lines += ["# read back"]
     lines += _typed([(placed.guest, command) for placed in laid_out.layers for command in placed.inspection()])
-    for number, (call, workload, _) in enumerate(plan.workloads):
-        target, scratch = trial_steps.target_on(laid_out.top), f"{laid_out.scratch}/{number}"
+    number = 0
+    for call, workload, _ in plan.workloads:
         lines.append(f"# measure {call.text}")
-        trial = workload.plan(call, target, scratch, 0)
-        planned = trial_steps.trial_steps(_ENGINE, devices, trial, target, scratch, laid_out.top.rehearsals)
-        lines += _typed([(inside, Command(argv)) for argv in planned.typed()])
+        for tenant, top in enumerate(laid_out.tops, start=1):
+            if call.tenant not in (None, tenant):
+                continue
+            if laid_out.shares:
+                lines.append(f"# tenant {tenant}, at the same time as the others")
+                devices = laid_out.block_devices(top.guest, tenant)
+            target, scratch = trial_steps.target_on(top), f"{laid_out.scratch}/{number}"
+            number += 1
+            trial = workload.plan(call, target, scratch, 0)
+            planned = trial_steps.trial_steps(_ENGINE, devices, trial, target, scratch, top.rehearsals)
+            lines += _typed([(top.guest, Command(argv)) for argv in planned.typed()])
     lines.append("# remove")
     # What is in a guest first: ending the guest would end it too.
     backwards = steps[::-1]
@@ -315,6 +330,39 @@ def _target_reasons(
     ]
 
 
+def _tenant_reasons(stack: Stack, calls: Sequence[Call], drivers: Mapping[str, LayerDriver]) -> list[str]:
+    """Whether every load that names a tenant has one, and every tenant one at most."""
+    forks = [node.call for node in stack.top.walk() if drivers[node.call.name].info.forks]
+    bound = [(call.tenant, call.text) for call in calls if call.tenant is not None]
+    if not forks:
+        return [
+            f"{text} is for a tenant, and this stack has none; add tenants(...), or write it without @."
+            for _, text in bound
+        ]
+    there = int(forks[0]["count"] or 0)
+    reasons = [
+        f"{text} is for a tenant that is not among the {there}; write another." for n, text in bound if n > there
+    ]
+    tenants = [tenant for tenant, _ in bound]
+    return reasons + [
+        f"tenant {tenant} has {tenants.count(tenant)} loads; give it one, and put the rest in another campaign."
+        for tenant in dict.fromkeys(tenants)
+        if tenants.count(tenant) > 1
+    ]
+
+
+def _memory_reasons(laid_out: layout.Layout, guests: GuestLook | None) -> list[str]:
+    """Whether all guests of a stack can have their memory at once."""
+    if guests is None or guests.memory_bytes is None:
+        return []
+    wanted = sum(guest.memory_bytes + _GUEST_OVERHEAD_BYTES for guest in laid_out.guests)
+    if wanted <= guests.memory_bytes:
+        return []
+    count, free = len(laid_out.guests), human_size(guests.memory_bytes)
+    need = f"its {count} guests take {human_size(wanted)} of memory together, what QEMU needs itself included"
+    return [f"{need}, and this machine has {free} to give; give them less (memory=), or end what uses the memory."]
+
+
 def _room_reasons(room_bytes: int | None, where: str, workloads: Sequence[tuple[Call, Workload]]) -> list[str]:
     if room_bytes is None:  # not known before it is built
         return []
@@ -346,6 +394,7 @@ def _machine_metrics(
         blocks.add("disk")  # what the user's directory lies on
     return (
         *machine.HOST_METRICS,
+        *((OVERLAP,) if any(drivers[layer].info.forks for layer in used) else ()),
         *(machine.GUEST_METRICS if any(drivers[layer].info.starts_guest for layer in used) else ()),
         *(metric for layer in sorted(blocks) for metric in machine.device_metrics(layer)),
         *(metric for layer in sorted(used) for metric in drivers[layer].info.metrics),

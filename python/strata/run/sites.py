@@ -37,6 +37,7 @@ class GuestLook:
     reasons: tuple[str, ...] = ()
     image: GuestImage | None = None
     facts: Facts | None = None
+    memory_bytes: int | None = None  # what all guests of a visit may have together; None: not known
 
 
 class Sites(Protocol):

@@ -65,24 +65,54 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     flags: list[str] = []
     ended: list[Completed] = []
     try:
-        cold = _ready(host, steps)
+        cold = ready(host, steps)
         at = host.now()
         measured, samples, outer = _measure(bench, workload, call, plan, steps, ended)
-        settled = _settled(workload, call, measured)
+        settled = settled_of(workload, call, measured)
         if settled is not None and settled.steady is False and longer is not None:
             flags.append("extended")
             plan = workload.plan(longer, target, scratch, seed)
             steps = trial_steps.trial_steps(host.engine, bench.devices, plan, target, scratch)
             steps = replace(steps, make=(), prepare=())  # on the same data
             typed += steps.until_measured()
-            cold = _ready(host, steps) and cold
+            cold = ready(host, steps) and cold
             at = host.now()
             measured, samples, outer = _measure(bench, workload, longer, plan, steps, ended)
-            settled = _settled(workload, call, measured)
+            settled = settled_of(workload, call, measured)
     except VisitFailed as error:
-        evidence = _evidence(host, error, ended, plan)
+        evidence = evidence_of(host, error, ended, plan)
         commands = (*typed, *(command.argv for command in steps.remove))
         return Trial(Outcome.FAILED, str(error), at, None, commands, tuple(flags), evidence=evidence)
+    return judged(
+        bench, workload, call, plan, Done(measured, samples, outer, cold), at, tuple(typed), steps, settled, flags
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a measured command left."""
+
+    measured: Measured
+    samples: machine.Samples
+    outer: Watched | None  # of the machine outside
+    cold: bool  # memory forgot what was prepared
+
+
+def judged(
+    bench: Bench,
+    workload: Workload,
+    call: Call,
+    plan: TrialPlan,
+    done: Done,
+    at: float,
+    typed: tuple[tuple[str, ...], ...],
+    steps: TrialSteps,
+    settled: steady.Steadiness | None,
+    flags: list[str],
+) -> Trial:
+    """Pure: the figures of a trial that came to its end, with what has to be said of them."""
+    measured, samples, outer, cold = done.measured, done.samples, done.outer, done.cold
+    longer = _twice_as_long(call)
     figures = dict(measured.metrics)
     extra = list(measured.extra)
     notes = list(measured.notes)
@@ -136,7 +166,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     )
 
 
-def _ready(host: Host, steps: TrialSteps) -> bool:
+def ready(host: Host, steps: TrialSteps) -> bool:
     """All that comes before the clock starts, but for the directories; whether memory forgot what was prepared."""
     for path, content in steps.put.items():
         host.write(path, content)
@@ -155,6 +185,14 @@ def _measure(
     with watch or nullcontext():
         done = host.run(steps.measure, check=False)
     ended.append(done)
+    measured, samples = read(host, workload, call, plan, steps, done)
+    return measured, samples, watch.seen() if watch else None
+
+
+def read(
+    host: Host, workload: Workload, call: Call, plan: TrialPlan, steps: TrialSteps, done: Completed
+) -> tuple[Measured, machine.Samples]:
+    """What a measured command left behind. Raises VisitFailed when there is no figure to trust."""
     samples = machine.parse(host.read(steps.samples), done.stderr)
     files = {name: host.read(path) for name, path in plan.collect.items()}
     output = TrialOutput(
@@ -164,10 +202,10 @@ def _measure(
         stderr=done.stderr,
         files={name: content for name, content in files.items() if content is not None},
     )
-    return workload.read(call, output), samples, watch.seen() if watch else None
+    return workload.read(call, output), samples
 
 
-def _evidence(host: Host, error: VisitFailed, ended: Sequence[Completed], plan: TrialPlan) -> tuple[Completed, ...]:
+def evidence_of(host: Host, error: VisitFailed, ended: Sequence[Completed], plan: TrialPlan) -> tuple[Completed, ...]:
     """What the measured commands and the one that failed said, and the files, each as if it had been typed out."""
     seen = list(ended)
     if isinstance(error, CommandFailed):
@@ -194,7 +232,7 @@ def _cut(text: str) -> str:
     return head.decode(errors="ignore") + left_out + tail.decode(errors="ignore")
 
 
-def _settled(workload: Workload, call: Call, measured: Measured) -> steady.Steadiness | None:
+def settled_of(workload: Workload, call: Call, measured: Measured) -> steady.Steadiness | None:
     """The window test on the primary metric's 1 s series; None where it does not apply."""
     points = measured.series.get(workload.primary_of(call).name)
     if call.variant is not None or "runtime" not in call.values or not points:

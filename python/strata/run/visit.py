@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from strata.errors import BadInput, GuestLost, HostLost, NotAsAsked, UndoFailed, VisitFailed
-from strata.model import Call, Disk, GuestImage, Kind, LayerDriver, Metered, Metric, Outcome, Stack, Workload
-from strata.run import directories, journal, kernel_log, layout, leaks, trial, trial_steps
+from strata.model import Call, Disk, GuestImage, Kind, LayerDriver, Metered, Metric, Outcome, Provides, Stack, Workload
+from strata.run import directories, journal, kernel_log, layout, leaks, together, trial, trial_steps
 from strata.run.guests import Machines
 from strata.run.outside import Outside
 from strata.run.progress import Listener, Noted, StepStarted, TrialEnded
@@ -155,74 +155,158 @@ def _differences(bench: Workbench, machines: Machines, plan: layout.Layout) -> l
     return wrong
 
 
+Load = tuple[Call, Workload, Metric]
+
+
 def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedVisit, plan: layout.Layout) -> None:
-    host, attempt = machines.of(plan.top.guest), machines.attempt
     shared = _bench(bench, machines, plan)
-    for number, (call, workload, primary) in enumerate(bench.workloads):
+    number = 0
+    for loads in rounds_of(bench.workloads, tenants=bool(plan.shares)):
         bench.interrupts.check()
-        scratch = f"{plan.scratch}/{number}"
-        target = trial_steps.target_on(plan.top)
-        make, remove = trial_steps.directories(target, scratch)
-        for command in make:
-            host.run(command)
-        bench.listener(StepStarted(call.text))
+        if plan.shares:
+            parts = _parts(bench, machines, plan, loads, number)
+        else:
+            parts = [_part(shared, loads[0], None, plan.top, f"{plan.scratch}/{number}")]
+        number += len(parts)
+        removals = []
+        for part in parts:
+            make, remove = trial_steps.directories(part.target, part.scratch)
+            for command in make:
+                part.host.run(command)
+            removals += [(part.host, command) for command in remove]
+        bench.listener(StepStarted(" + ".join(call.text for call, _, _ in loads)))
         # one seed per round: every stack of a round gets the same sequence of I/O
-        since_s = kernel_log.uptime_s(host)
-        result = trial.run(shared, workload, call, target, scratch, bench.seed + planned.round)
-        if result.outcome is Outcome.FAILED:
-            here = [(p.node.call.text, p.provides.path) for p in plan.layers if p.provides.guest == plan.top.guest]
-            blamed = kernel_log.io_errors(host, since_s, here)
-            blamed = blamed or kernel_log.unreadable(host, plan.block_devices(plan.top.guest))
-            result = replace(result, reason="; ".join([*filter(None, [result.reason]), *blamed]))
+        results = _trials(bench, machines, plan, loads, parts, bench.seed + planned.round)
         strays = [stray for each in machines.every() for stray in each.end_strays(site.uuid)]
         if strays:
             note = f"what it left running in the background was ended: {', '.join(strays)}"
-            result = replace(result, notes=(*result.notes, note))
-        result = _with_layers(bench, machines, plan, result)
+            results = [replace(result, notes=(*result.notes, note)) for result in results]
+        results = [
+            _with_layers(bench, machines, plan, load, result) for load, result in zip(loads, results, strict=True)
+        ]
         wrong = _differences(bench, machines, plan)
         if wrong:
-            # measured, but on what? The figures are kept and never ranked.
-            reason = "; ".join([*filter(None, [result.reason]), "the stack changed during the trial", *wrong])
-            result = replace(result, outcome=Outcome.INVALID if result.figures else Outcome.FAILED, reason=reason)
-        stored = bench.store.add_trial(
-            attempt,
-            call.text,
-            outcome=result.outcome,
-            reason=result.reason,
-            at=result.at,
-            wall_s=result.wall_s,
-            argv=result.commands,
-            flags=result.flags,
-            notes=result.notes,
-            figures=result.figures,
-            extra=result.extra,
-            series=result.series,
-        )
-        if result.evidence:
-            bench.store.add_evidence(attempt, call.text, result.evidence)
-        value = (result.figures or {}).get(primary.name) if stored == result.reason else None
-        bench.listener(
-            TrialEnded(
-                planned.stack,
-                call.text,
-                None if value is None else (primary.name, value, primary.unit),
-                stored,
-                result.flags,
-            )
-        )
+            results = [_changed(result, wrong) for result in results]
+        for load, result in zip(loads, results, strict=True):
+            _store(bench, machines.attempt, planned, load, result)
         if wrong:
-            raise NotAsAsked(result.reason or "")
-        for command in remove:
+            raise NotAsAsked(results[0].reason or "")
+        for host, command in removals:
             host.run(command)
 
 
-def _with_layers(bench: Workbench, machines: Machines, plan: layout.Layout, result: trial.Trial) -> trial.Trial:
+def rounds_of(loads: Sequence[Load], *, tenants: bool) -> list[list[Load]]:
+    """What is measured at once: every load by itself, but those that name their tenant together."""
+    bound = [load for load in loads if tenants and load[0].tenant is not None]
+    alone = [[load] for load in loads if load not in bound]
+    return [*alone, bound] if bound else alone
+
+
+def _part(bench: trial.Bench, load: Load, tenant: int | None, top: Provides, scratch: str) -> together.Part:
+    call, workload, _ = load
+    return together.Part(tenant or 1, bench, workload, call, trial_steps.target_on(top), scratch)
+
+
+def _parts(
+    bench: Workbench, machines: Machines, plan: layout.Layout, loads: Sequence[Load], number: int
+) -> list[together.Part]:
+    """Each tenant's part of a trial: with the load that names it, or with the only one, which is everybody's."""
+    whose = [(load[0].tenant, load) for load in loads if load[0].tenant is not None]
+    everybody = [(tenant, loads[0]) for tenant in range(1, len(plan.tops) + 1)]
+    parts: list[together.Part] = []
+    for tenant, load in whose or everybody:
+        top = plan.tops[tenant - 1]
+        devices = tuple(plan.block_devices(top.guest, tenant))
+        own = trial.Bench(
+            machines.of(top.guest),
+            devices,
+            bench.memory_bytes,
+            bench.machine_metrics,
+            rehearsals=top.rehearsals,
+            outside=_outside(machines, plan),
+        )
+        parts.append(_part(own, load, tenant, top, f"{plan.scratch}/{number + len(parts)}"))
+    return parts
+
+
+def _trials(
+    bench: Workbench,
+    machines: Machines,
+    plan: layout.Layout,
+    loads: Sequence[Load],
+    parts: Sequence[together.Part],
+    seed: int,
+) -> list[trial.Trial]:
+    """One for each load."""
+    since_s = [kernel_log.uptime_s(part.host) for part in parts]
+    if plan.shares:
+        found = together.run(parts, _outside(machines, plan), seed)
+        if len(loads) == len(parts):
+            results = [found.whole(number) for number in range(len(parts))]
+        else:
+            _, workload, primary = loads[0]
+            metrics = (primary, *workload.info.metrics)
+            results = [together.merged(found, [part.tenant for part in parts], metrics)]
+    else:
+        (part,) = parts
+        results = [trial.run(part.bench, part.workload, part.call, part.target, part.scratch, seed)]
+    if all(result.outcome is not Outcome.FAILED for result in results):
+        return results
+    blamed: list[str] = []
+    for host, guest, since in {
+        id(part.host): (part.host, plan.tops[part.tenant - 1].guest, since)
+        for part, since in zip(parts, since_s, strict=True)
+    }.values():
+        here = [(p.node.call.text, p.provides.path) for p in plan.layers if p.provides.guest == guest]
+        found_there = kernel_log.io_errors(host, since, here)
+        blamed += found_there or kernel_log.unreadable(host, plan.block_devices(guest))
+    return [replace(result, reason="; ".join([*filter(None, [result.reason]), *blamed])) for result in results]
+
+
+def _changed(result: trial.Trial, wrong: Sequence[str]) -> trial.Trial:
+    """Measured, but on what? The figures are kept and never ranked."""
+    reason = "; ".join([*filter(None, [result.reason]), "the stack changed during the trial", *wrong])
+    return replace(result, outcome=Outcome.INVALID if result.figures else Outcome.FAILED, reason=reason)
+
+
+def _store(bench: Workbench, attempt: int, planned: PlannedVisit, load: Load, result: trial.Trial) -> None:
+    call, _, primary = load
+    stored = bench.store.add_trial(
+        attempt,
+        call.text,
+        outcome=result.outcome,
+        reason=result.reason,
+        at=result.at,
+        wall_s=result.wall_s,
+        argv=result.commands,
+        flags=result.flags,
+        notes=result.notes,
+        figures=result.figures,
+        extra=result.extra,
+        series=result.series,
+    )
+    if result.evidence:
+        bench.store.add_evidence(attempt, call.text, result.evidence)
+    value = (result.figures or {}).get(primary.name) if stored == result.reason else None
+    shown = None if value is None else (primary.name, value, primary.unit)
+    bench.listener(TrialEnded(planned.stack, call.text, shown, stored, result.flags))
+
+
+def _with_layers(
+    bench: Workbench, machines: Machines, plan: layout.Layout, load: Load, result: trial.Trial
+) -> trial.Trial:
     """With what the layers say of themselves: bytes before and after compression, hits of a cache. Of several layers
-    of one kind bytes and counts are added up, and of shares the mean is taken."""
+    of one kind bytes and counts are added up, and of shares the mean is taken; times of tenants, which pass at once,
+    are no sum either. A load that names its tenant gets that one's layers and those of all."""
     if result.figures is None:
         return result
     found: dict[str, list[float]] = {}
-    metered = [placed for placed in plan.layers if placed.driver.info.metrics]
+    tenant = load[0].tenant
+    metered = [
+        placed
+        for placed in plan.layers
+        if placed.driver.info.metrics and (tenant is None or placed.tenant in (None, tenant))
+    ]
     for placed in metered:
         driver = cast("Metered", placed.driver)
         asked = (placed.node.call, placed.below, placed.place)
@@ -230,9 +314,10 @@ def _with_layers(bench: Workbench, machines: Machines, plan: layout.Layout, resu
         seen = [host.run(command, check=False) for command in driver.plan_figures(*asked)]
         for name, value in driver.figures(*asked, seen).items():
             found.setdefault(name, []).append(value)
+    at_once = frozenset({"s"}) if plan.shares else frozenset()
     units = {metric.name: metric.unit for placed in metered for metric in placed.driver.info.metrics}
     figures = {
-        name: sum(values) if units[name] in _ADDED_UP else sum(values) / len(values)
+        name: sum(values) if units[name] in _ADDED_UP - at_once else sum(values) / len(values)
         for name, values in found.items()
         if name in bench.machine_metrics
     }
@@ -244,9 +329,7 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
     guest those outside."""
     inside = plan.top.guest
     host = machines.of(inside)
-    outside = None
-    if inside is not None:
-        outside = Outside(machines.outer, plan.block_devices(), plan.guests, plan.scratch)
+    outside = None if inside is None else _outside(machines, plan)
     devices, filesystem = plan.block_devices(inside), None
     if not devices and plan.top.kind is Kind.DIRECTORY:
         own = directories.look(host, plan.top.path)
@@ -260,3 +343,7 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
         plan.top.rehearsals,
         outside,
     )
+
+
+def _outside(machines: Machines, plan: layout.Layout) -> Outside:
+    return Outside(machines.outer, plan.block_devices(), plan.guests, plan.scratch)

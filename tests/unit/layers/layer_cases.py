@@ -76,7 +76,8 @@ def below(
     if Kind.GRANT in accepts:
         path = "/dev/disk/by-id/wwn-0x5000" if claimed else "/run/visit/0.img"
         return [Provides(Kind.GRANT, path, size_bytes, ours=not claimed)]
-    if Kind.BLOCK in accepts and layer != "containerd":
+    # containerd takes none, and tenants share only what can be shared.
+    if Kind.BLOCK in accepts and layer not in ("containerd", "tenants"):
         return [
             Provides(Kind.BLOCK, f"/run/visit/{n}/device", size_bytes, ours=not claimed, can=ABILITIES)
             for n in range(count)

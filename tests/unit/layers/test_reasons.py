@@ -20,6 +20,7 @@ REQUIRED: dict[str, dict[str, Value]] = {
     "warm": {"runs": 3},
     "kernel": {"version": "6.12"},
     "debian": {"release": 13},
+    "tenants": {"count": 3},
 }
 NOT_ALWAYS = {
     "podman": {"crun", "zfs"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from strata.layers import drivers
@@ -79,7 +81,11 @@ def test_what_cannot_be_is_said_before_it_is_tried(values: dict[str, Value], wor
 def test_what_stands_above_is_inside() -> None:
     place = Place(PLACE.name, PLACE.dir, PLACE.uuid, IMAGE)
     provided = drivers()["vm"].provides(spec("vm"), [DEVICE], place)
-    assert provided.guest == GUEST and provided.size_bytes == DEVICE.size_bytes and provided.kind is Kind.BLOCK
+    assert (
+        provided.guest == dataclasses.replace(GUEST, memory_bytes=512 << 20)
+        and provided.size_bytes == DEVICE.size_bytes
+        and provided.kind is Kind.BLOCK
+    )
 
 
 def test_a_guest_that_is_gone_is_a_difference() -> None:

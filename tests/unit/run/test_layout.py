@@ -102,3 +102,47 @@ def test_what_stands_on_a_guest_is_in_it() -> None:
     for placed in laid.layers:
         assert placed.place.dir in (inside if placed.guest else outside).do.argv
         assert placed.place.dir not in (outside if placed.guest else inside).do.argv
+
+
+def test_what_stands_above_a_fork_is_there_once_for_each_tenant() -> None:
+    laid = lay_out("ssd | ext4 | tenants(3) | null", FILES)
+    assert [(p.node.call.name, p.tenant) for p in laid.layers] == [
+        *[(name, None) for name in ("disk", "ext4", "tenants")],
+        *[("null", tenant) for tenant in (1, 2, 3)],
+    ]
+    paths = [top.path for top in laid.tops]
+    assert len(set(paths)) == 3 and all(path.startswith(laid.layers[1].provides.path) for path in paths)
+    assert len({placed.place.dir for placed in laid.layers}) == len(laid.layers)
+
+
+def test_tenants_share_a_thin_pool_by_volumes() -> None:
+    laid = lay_out("ssd | lvmthin | tenants(2) | scheduler(none) | ext4", FILES)
+    first, second = (placed for placed in laid.layers if placed.node.call.name == "ext4")
+    assert first.below[0].path != second.below[0].path and first.below[0].size_bytes == second.below[0].size_bytes
+    whole = laid.layers[1].provides
+    assert first.below[0].size_bytes is not None and whole.size_bytes is not None
+    assert first.below[0].size_bytes * 2 <= whole.size_bytes
+    volumes = [path for name, path in laid.block_devices() if name == "lvmthin"]
+    assert volumes == [first.below[0].path, second.below[0].path], "the pool's own volume holds nothing"
+    assert laid.block_devices(None, 2) == [("lvmthin", second.below[0].path)]
+
+
+def test_every_tenant_has_a_guest_of_its_own() -> None:
+    laid = lay_out("ssd | lvmthin | tenants(2) | vm | ext4", FILES)
+    one, other = laid.guests
+    assert [top.guest for top in laid.tops] == [one, other] and one.dir != other.dir
+    assert [name for name, _ in laid.block_devices(one)] == ["vm"]
+    assert [placed.guest for placed in laid.layers if placed.node.call.name == "ext4"] == [one, other]
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("(hdd | ext4 | tenants(2)) | tenants(2)", "only fork"),
+        ("((hdd | lvmthin | tenants(2)) + ssd) | btrfs", "only fork"),
+        ("ssd | tenants(2) | ext4", "put lvmthin on it"),
+    ],
+)
+def test_a_fork_that_cannot_be_is_said(expression: str, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        lay_out(expression, FILES)

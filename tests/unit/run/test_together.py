@@ -1,0 +1,86 @@
+"""Several tenants at once on a host that only pretends: their windows, their sums, and one that fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from strata.errors import WorkloadFailed
+from strata.hosts.fake import FakeHost
+from strata.model import Call, Command, Kind, Measured, Metric, Outcome, Target, TrialOutput, TrialPlan
+from strata.run import together, trial
+from strata.run.outside import Outside
+from strata.run.together import Part
+
+SPEED = Metric("speed", "MiB/s", "higher")
+DELAY = Metric("delay", "ms", "lower")
+
+
+class Load:
+    """Its figures are the number that its program printed, and ten divided by it."""
+
+    class info:  # noqa: N801 - stands for a WorkloadInfo
+        metrics = (SPEED, DELAY)
+
+    def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        return TrialPlan((), Command(("work", target.path)), {})
+
+    def primary_of(self, spec: Call) -> Metric:
+        return SPEED
+
+    def data_bytes(self, spec: Call) -> int:
+        return 0
+
+    def read(self, spec: Call, output: TrialOutput) -> Measured:
+        if output.exit_code:
+            raise WorkloadFailed(f"it ended with {output.exit_code}")
+        value = float(output.stdout)
+        return Measured({"speed": value, "delay": 10 / value}, bytes_read=0, bytes_written=0)
+
+
+def samples(started: float, wall_s: float) -> str:
+    rows = [{"started_unix_s": started}, {"t_s": 0.0}, {"t_s": wall_s}, {"end": True, "wall_s": wall_s}]
+    return "\n".join(json.dumps(row) for row in rows)
+
+
+def measured(windows: Mapping[int, tuple[float, float]], codes: Mapping[int, int] | None = None) -> together.Together:
+    """`windows`: tenant -> when it started, and for how long."""
+    host = FakeHost()
+    parts = []
+    for tenant, (started, wall_s) in windows.items():
+        scratch = f"/scratch/{tenant}"
+        bench = trial.Bench(host, (), 1 << 30, frozenset())
+        parts.append(Part(tenant, bench, Load(), Call("load", "load", {}), Target(Kind.DIRECTORY, "/t", None), scratch))  # type: ignore[arg-type]
+        host.files |= {
+            f"{scratch}/samples.jsonl": samples(started, wall_s),
+            f"{scratch}/code": str((codes or {}).get(tenant, 0)),
+            f"{scratch}/out": str(tenant),
+            f"{scratch}/err": f"tenant {tenant} said this",
+        }
+    return together.run(parts, Outside(host, (), (), "/scratch"), 1)
+
+
+def test_what_ran_together_is_added_up_and_kept_apart() -> None:
+    found = together.merged(measured({1: (100.0, 10.0), 2: (100.05, 10.0)}), [1, 2], (SPEED, DELAY))
+    assert found.outcome is Outcome.OK and found.figures is not None
+    assert found.figures["speed"] == 3 and found.figures["delay"] == pytest.approx(7.5)
+    assert (found.figures["tenant1.speed"], found.figures["tenant2.speed"]) == (1, 2)
+    assert {"tenant1.speed", "tenant2.delay"} <= {metric.name for metric in found.extra}
+    assert found.figures["tenants.overlap_pct"] == pytest.approx(99.5)
+
+
+def test_tenants_that_did_not_run_together_are_no_measurement() -> None:
+    found = measured({1: (100.0, 10.0), 2: (100.2, 10.0)})
+    assert found.figures["tenants.overlap_pct"] == pytest.approx(98.0)
+    for each in found.trials:
+        assert each.outcome is Outcome.INVALID and "98.0 %" in (each.reason or "") and each.figures
+
+
+def test_one_that_fails_fails_all_with_what_everybody_said() -> None:
+    found = measured({1: (100.0, 10.0), 2: (100.0, 10.0), 3: (100.0, 10.0)}, {2: 7})
+    assert [each.outcome for each in found.trials] == [Outcome.FAILED] * 3
+    assert {each.reason for each in found.trials} == {"tenant 2: it ended with 7"}
+    whole = together.merged(found, [1, 2, 3], (SPEED,))
+    assert {seen.stderr for seen in whole.evidence} == {f"tenant {n} said this" for n in (1, 2, 3)}
