@@ -1,9 +1,9 @@
 """Who is left of a race: rounds of all that may still be the best; who is shown to be worse drops out.
 
 Every stack is compared with the leader by the differences within the rounds that both have, with intervals that hold
-however often one looks (`anytime`), each at an error of (1 - confidence) / (K - 1), two-sided. The race is over when everything
-left is shown to be within the margin of the leader. It assumes nothing about how stacks are related, so it also serves
-where they have nothing in common, and pays for that: each stack is visited several times.
+however often one looks (`anytime`), each at an error of (1 - confidence) / (K - 1), two-sided. The race is over when
+everything left is shown to be within the margin of the leader. It assumes nothing about how stacks are related, so it
+also serves where they have nothing in common, and pays for that: each stack is visited several times.
 
 Before differences are taken, a reading that is far from the stack's others (3 spreads by the median) is pulled in to
 that distance: one visit hit by something else must not decide.
