@@ -5,26 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.errors import BadInput
-from strata.layers._lvm import (
-    EXTENT_BYTES,
-    TOOLS,
-    VOLUME,
-    Found,
-    Group,
-    ask,
-    field_differences,
-    group_on,
-    in_bytes,
-    lvm_reasons,
-    make_group,
-    make_volume,
-    must_fit,
-    numbers_after,
-    read,
-    remove_volume,
-    room_bytes,
-    rounded,
-)
+from strata.layers import _lvm
+from strata.layers._lvm import VOLUME
 from strata.layers._members import LOST, choose, note, noted, read_notes
 from strata.layers._steps import output, said, sh
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
@@ -61,14 +43,14 @@ INFO = LayerInfo(
             minimum=4096,
             maximum=1 << 30,
         ),
-        Param("size", ParamType.SIZE, "its size; without it, all that is free", minimum=EXTENT_BYTES),
-        Param("snapshots", ParamType.SIZE, "how much to leave free for snapshots", minimum=EXTENT_BYTES),
+        Param("size", ParamType.SIZE, "its size; without it, all that is free", minimum=_lvm.EXTENT_BYTES),
+        Param("snapshots", ParamType.SIZE, "how much to leave free for snapshots", minimum=_lvm.EXTENT_BYTES),
         Param("nosync", ParamType.FLAG, "do not copy or count the devices of a RAID to the same state", default=False),
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
     many=True,
-    tools={**TOOLS, "lvchange": "lvm2"},
+    tools={**_lvm.TOOLS, "lvchange": "lvm2"},
     offers=frozenset({"snapshot", "degrade", "rebuild"}),
 )
 
@@ -134,7 +116,7 @@ class LvmDriver:
         modules = ("dm_raid", MODULES[kind]) if kind in MODULES else ()
         if spec["snapshots"] is not None:
             modules = (*modules, "dm_snapshot")
-        reasons = lvm_reasons("lvm", facts, self.info.tools, modules)
+        reasons = _lvm.lvm_reasons("lvm", facts, self.info.tools, modules)
         if spec["stripes"] is not None and kind != "striped":
             reasons.append(f"lvm(stripes=) belongs to lvm(striped), and this is {kind}; leave it out.")
         if spec["stripesize"] is not None and kind in {"linear", "raid1"}:
@@ -151,15 +133,15 @@ class LvmDriver:
         return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        group, room = group_on(below, place), _room(spec, below)
+        group, room = _lvm.group_on(below, place), _room(spec, below)
         size = room
         if spec["size"] is not None:
-            size = rounded(int(spec["size"]), EXTENT_BYTES * _columns(spec, len(below)))
-            must_fit("lvm", "a volume", int(spec["size"]), room)
+            size = _lvm.rounded(int(spec["size"]), _lvm.EXTENT_BYTES * _columns(spec, len(below)))
+            _lvm.must_fit("lvm", "a volume", int(spec["size"]), room)
         elif spec["snapshots"] is not None and room is not None:
-            must_fit("lvm", "room for snapshots", int(spec["snapshots"]) + EXTENT_BYTES, room)
+            _lvm.must_fit("lvm", "room for snapshots", int(spec["snapshots"]) + _lvm.EXTENT_BYTES, room)
             left = room - int(spec["snapshots"])
-            size = min(rounded(left, EXTENT_BYTES * _columns(spec, len(below))), room)
+            size = min(_lvm.rounded(left, _lvm.EXTENT_BYTES * _columns(spec, len(below))), room)
         return Provides(
             Kind.BLOCK,
             group.path(VOLUME),
@@ -174,27 +156,27 @@ class LvmDriver:
         )
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        group, kind = group_on(below, place), str(spec["type"])
-        steps = [*make_group(group), _make(spec, group)]
+        group, kind = _lvm.group_on(below, place), str(spec["type"])
+        steps = [*_lvm.make_group(group), _make(spec, group)]
         if kind in MODULES and not spec["nosync"]:
             wait = group.script(_WAIT, group.full(VOLUME), timeout_s=RESYNC_S)
             steps.append(Step(wait, None, "wait until the devices are synchronised"))
         return steps
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        group = group_on(below, place)
-        questions = ask(group, "stripes,stripe_size,lv_snapshot_invalid", VOLUME)
+        group = _lvm.group_on(below, place)
+        questions = _lvm.ask(group, "stripes,stripe_size,lv_snapshot_invalid", VOLUME)
         if spec["type"] not in MODULES:
             return questions
         return [*questions, sh(_SHOW_MEMBERS, group.mapped(VOLUME)), read_notes(place)]
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
-        group, kind = group_on(below, place), str(spec["type"])
-        found, wrong = read("lvm", group, seen, VOLUME)
-        wrong += field_differences("lvm", group, found, VOLUME, _expected(spec, len(below)))
+        group, kind = _lvm.group_on(below, place), str(spec["type"])
+        found, wrong = _lvm.read("lvm", group, seen, VOLUME)
+        wrong += _lvm.field_differences("lvm", group, found, VOLUME, _expected(spec, len(below)))
         size = found.size_bytes(VOLUME)
         if spec["size"] is not None and size is not None:
-            asked = rounded(int(spec["size"]), EXTENT_BYTES * _columns(spec, len(below)))
+            asked = _lvm.rounded(int(spec["size"]), _lvm.EXTENT_BYTES * _columns(spec, len(below)))
             if size != asked:
                 wrong.append(f"lvm: {group.full(VOLUME)} on {found.where} has {size} bytes instead of {asked}.")
         wrong += [
@@ -207,19 +189,19 @@ class LvmDriver:
         return wrong + (_member_differences(found, group, seen) if kind in MODULES else [])
 
 
-def _make(spec: Call, group: Group) -> Step:
+def _make(spec: Call, group: _lvm.Group) -> Step:
     kind, devices = str(spec["type"]), len(group.devices)
-    stripe = "" if spec["stripesize"] is None else in_bytes(spec["stripesize"])
+    stripe = "" if spec["stripesize"] is None else _lvm.in_bytes(spec["stripesize"])
     why = f"make the {kind} volume"
     if spec["snapshots"] is not None and spec["size"] is None and kind not in MODULES:
         columns = str(_columns(spec, devices))
         leaving = (group.name, str(spec["snapshots"]), VOLUME, kind, columns, stripe)
-        return Step(group.script(_MAKE_LEAVING, *leaving), remove_volume(group, VOLUME), why)
-    size = ("--extents", "100%FREE") if spec["size"] is None else ("--size", in_bytes(spec["size"]))
+        return Step(group.script(_MAKE_LEAVING, *leaving), _lvm.remove_volume(group, VOLUME), why)
+    size = ("--extents", "100%FREE") if spec["size"] is None else ("--size", _lvm.in_bytes(spec["size"]))
     layout = [*_layout(spec, devices), *(("--stripesize", stripe) if stripe else ())]
     if spec["nosync"]:
         layout.append("--nosync")
-    return make_volume(group, VOLUME, why, "--type", kind, *layout, "--name", VOLUME, *size, group.name)
+    return _lvm.make_volume(group, VOLUME, why, "--type", kind, *layout, "--name", VOLUME, *size, group.name)
 
 
 def _columns(spec: Call, devices: int) -> int:
@@ -249,7 +231,7 @@ def _layout(spec: Call, devices: int) -> list[str]:
 
 
 def _room(spec: Call, below: Sequence[Provides]) -> int | None:
-    room, devices = room_bytes(below), max(len(below), 1)
+    room, devices = _lvm.room_bytes(below), max(len(below), 1)
     match spec["type"]:
         case _ if room is None:
             return None
@@ -278,7 +260,7 @@ def _expected(spec: Call, devices: int) -> dict[str, tuple[str, str | None]]:
 # ---------------------------------------------------------------- what conditions do to it
 
 
-def _snapshot(spec: Call, group: Group, count: int) -> list[Step]:
+def _snapshot(spec: Call, group: _lvm.Group, count: int) -> list[Step]:
     """Snapshots that share the room left free. Raises BadInput when nothing was left."""
     if spec["size"] is None and spec["snapshots"] is None:
         raise BadInput("lvm leaves no room for snapshots; write lvm(snapshots=SIZE), or a size= below all there is.")
@@ -286,7 +268,7 @@ def _snapshot(spec: Call, group: Group, count: int) -> list[Step]:
     for number in range(1, count + 1):
         name, share = f"held-{count}-{number}", f"{100 // (count - number + 1)}%FREE"
         how = ("--snapshot", "--name", name, "--extents", share, group.full(VOLUME))
-        steps.append(make_volume(group, name, f"take snapshot {number} of {count}", *how))
+        steps.append(_lvm.make_volume(group, name, f"take snapshot {number} of {count}", *how))
     return steps
 
 
@@ -301,7 +283,7 @@ def _spare(kind: str, devices: int) -> list[int]:
             return list(range(devices - 1, devices - 1 - PARITY.get(kind, 0), -1))
 
 
-def _degrade(spec: Call, group: Group, place: Place, count: int) -> list[Step]:
+def _degrade(spec: Call, group: _lvm.Group, place: Place, count: int) -> list[Step]:
     """Losing a member is undone when the volume is removed: LVM takes away what is left of it."""
     members = choose(f"lvm({spec['type']})", _spare(str(spec["type"]), len(group.devices)), count)
     lose = [
@@ -319,7 +301,7 @@ def _degrade(spec: Call, group: Group, place: Place, count: int) -> list[Step]:
     return [note(place, LOST, members), *steps]
 
 
-def _rebuild(spec: Call, group: Group, count: int) -> list[Step]:
+def _rebuild(spec: Call, group: _lvm.Group, count: int) -> list[Step]:
     """Undone when the volume is removed."""
     return [
         Step(
@@ -331,7 +313,7 @@ def _rebuild(spec: Call, group: Group, count: int) -> list[Step]:
     ]
 
 
-def _target_differences(kind: str, group: Group, found: Found) -> list[str]:
+def _target_differences(kind: str, group: _lvm.Group, found: _lvm.Found) -> list[str]:
     """What the kernel runs, which need not be what LVM has written down."""
     runs = {words[2] for line in found.tables[VOLUME].splitlines() if len(words := line.split()) > 2}
     right = "raid" if kind in MODULES else kind
@@ -341,10 +323,10 @@ def _target_differences(kind: str, group: Group, found: Found) -> list[str]:
     return [f"lvm: the kernel runs {group.full(VOLUME)} on {found.where} as {what} instead of {right}."]
 
 
-def _member_differences(found: Found, group: Group, seen: Sequence[Completed]) -> list[str]:
+def _member_differences(found: _lvm.Found, group: _lvm.Group, seen: Sequence[Completed]) -> list[str]:
     """Members that are lost and were not meant to be: D among the letters that the kernel shows."""
     state, notes = output(seen, 5), output(seen, 6)
-    words = numbers_after(state.stdout if state else "", "raid")
+    words = _lvm.numbers_after(state.stdout if state else "", "raid")
     if len(words) < 3 or notes is None:
         why = said(seen, 6 if len(words) >= 3 else 5).rstrip(".")
         return [f"lvm: the members of {group.full(VOLUME)} on {found.where} cannot be read: {why}."]

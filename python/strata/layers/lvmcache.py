@@ -4,28 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strata.layers._lvm import (
-    EXTENT_BYTES,
-    LONG_S,
-    TOOLS,
-    VOLUME,
-    Found,
-    Group,
-    ask,
-    field_differences,
-    fraction,
-    group_on,
-    in_bytes,
-    lvm_reasons,
-    make_group,
-    make_volume,
-    must_fit,
-    numbers_after,
-    read,
-    room_bytes,
-    rounded,
-    whole,
-)
+from strata.layers import _lvm
+from strata.layers._lvm import VOLUME
 from strata.layers._steps import output, run
 from strata.model import (
     Call,
@@ -82,12 +62,14 @@ INFO = LayerInfo(
             minimum=CHUNK_UNIT_BYTES,
             maximum=1 << 30,
         ),
-        Param("size", ParamType.SIZE, "size of the cache; without it, all of its device", minimum=2 * EXTENT_BYTES),
+        Param(
+            "size", ParamType.SIZE, "size of the cache; without it, all of its device", minimum=2 * _lvm.EXTENT_BYTES
+        ),
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
     many=True,
-    tools={**TOOLS, "lvconvert": "lvm2", "cache_check": "thin-provisioning-tools"},
+    tools={**_lvm.TOOLS, "lvconvert": "lvm2", "cache_check": "thin-provisioning-tools"},
     metrics=(
         *_COUNTED,
         Metric("lvmcache.used_bytes", "bytes", "neither", "how much of the cache holds data"),
@@ -117,54 +99,54 @@ class LvmCacheDriver:
         return [reason]
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        reasons = lvm_reasons("lvmcache", facts, self.info.tools, ["dm_cache", "dm_cache_smq"])
+        reasons = _lvm.lvm_reasons("lvmcache", facts, self.info.tools, ["dm_cache", "dm_cache_smq"])
         if spec["chunk"] is not None and int(spec["chunk"]) % CHUNK_UNIT_BYTES:
             reasons.append(f"lvmcache(chunk={format_size(int(spec['chunk']))}) is not a multiple of 32K; round it.")
         return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        group = group_on(below, place)
+        group = _lvm.group_on(below, place)
         if spec["size"] is not None:
-            must_fit("lvmcache", "a cache", int(spec["size"]), room_bytes(below[-1:]))
+            _lvm.must_fit("lvmcache", "a cache", int(spec["size"]), _lvm.room_bytes(below[-1:]))
         return Provides(
             Kind.BLOCK,
             group.path(VOLUME),
-            room_bytes(below[:-1]),
+            _lvm.room_bytes(below[:-1]),
             ours=all(each.ours for each in below),
             name=group.full(VOLUME),
         )
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        group, pool = group_on(below, place), spec["type"] == "pool"
+        group, pool = _lvm.group_on(below, place), spec["type"] == "pool"
         *origins, fast = group.devices
-        size = ("--extents", "100%PVS") if spec["size"] is None else ("--size", in_bytes(spec["size"]))
+        size = ("--extents", "100%PVS") if spec["size"] is None else ("--size", _lvm.in_bytes(spec["size"]))
         # A spare copy of the pool's metadata would lie on the slow devices or cost room on the fast one.
         kind = ("--type", "cache-pool", "--poolmetadataspare", "n") if pool else ("--type", "linear")
-        chunk = () if spec["chunk"] is None else ("--chunksize", in_bytes(spec["chunk"]))
+        chunk = () if spec["chunk"] is None else ("--chunksize", _lvm.in_bytes(spec["chunk"]))
         attach = ["--type", "cache", "--cachepool" if pool else "--cachevol", group.full(CACHE)]
         attach += ["--cachemode", str(spec["mode"]), "--cachepolicy", str(spec["policy"])]
         return [
-            *make_group(group),
-            make_volume(group, VOLUME, "make the volume", "--type", "linear", "--extents", "100%PVS",
+            *_lvm.make_group(group),
+            _lvm.make_volume(group, VOLUME, "make the volume", "--type", "linear", "--extents", "100%PVS",
                         "--name", VOLUME, group.name, *origins),
-            make_volume(group, CACHE, "make the cache", *kind, *(chunk if pool else ()), *size,
+            _lvm.make_volume(group, CACHE, "make the cache", *kind, *(chunk if pool else ()), *size,
                         "--name", CACHE, group.name, fast),
             Step(
                 group.command("lvconvert", "-qq", "--yes", *attach, *(() if pool else chunk), group.full(VOLUME),
-                              timeout_s=LONG_S),
+                              timeout_s=_lvm.LONG_S),
                 group.script(_DETACH, group.name, VOLUME),
                 "put the cache before the volume; undone, write out what is dirty and take it away",
             ),
         ]  # fmt: skip
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        return ask(group_on(below, place), "chunk_size,cache_mode,kernel_cache_policy,pool_lv", VOLUME)
+        return _lvm.ask(_lvm.group_on(below, place), "chunk_size,cache_mode,kernel_cache_policy,pool_lv", VOLUME)
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
-        group = group_on(below, place)
-        found, wrong = read("lvmcache", group, seen, VOLUME)
+        group = _lvm.group_on(below, place)
+        found, wrong = _lvm.read("lvmcache", group, seen, VOLUME)
         hidden = f"{CACHE}_cpool" if spec["type"] == "pool" else f"{CACHE}_cvol"
-        wrong += field_differences(
+        wrong += _lvm.field_differences(
             "lvmcache",
             group,
             found,
@@ -177,24 +159,24 @@ class LvmCacheDriver:
             },
         )
         size = found.size_bytes(hidden)
-        if spec["size"] is not None and size is not None and size != rounded(int(spec["size"])):
+        if spec["size"] is not None and size is not None and size != _lvm.rounded(int(spec["size"])):
             wrong.append(f"lvmcache: the cache on {found.devices[-1]} has {size} bytes instead of {spec['size']}.")
         wrong += _placement_differences(group, found) + _policy_differences(spec, group, found)
         return wrong + _state_differences(group, found)
 
     def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        return [run("dmsetup", "status", group_on(below, place).mapped(VOLUME))]
+        return [run("dmsetup", "status", _lvm.group_on(below, place).mapped(VOLUME))]
 
     def figures(
         self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
     ) -> dict[str, float]:
         state = output(seen, 0)
-        words = numbers_after(state.stdout if state else "", "cache")
+        words = _lvm.numbers_after(state.stdout if state else "", "cache")
         # <metadata block> <used>/<there> <chunk, sectors> <used>/<there> <the four counts> <demoted> <promoted> <dirty>
         if len(words) < 11:
             return {}
-        counts = {metric.name: whole(word) for metric, word in zip(_COUNTED, words[4:8], strict=True)}
-        chunk, used, dirty = whole(words[2]), fraction(words[3]), whole(words[10])
+        counts = {metric.name: _lvm.whole(word) for metric, word in zip(_COUNTED, words[4:8], strict=True)}
+        chunk, used, dirty = _lvm.whole(words[2]), _lvm.fraction(words[3]), _lvm.whole(words[10])
         if chunk is not None and used is not None:
             counts["lvmcache.used_bytes"] = used[0] * chunk * SECTOR_BYTES
         if chunk is not None and dirty is not None:
@@ -202,7 +184,7 @@ class LvmCacheDriver:
         return {name: float(count) for name, count in counts.items() if count is not None}
 
 
-def _policy_differences(spec: Call, group: Group, found: Found) -> list[str]:
+def _policy_differences(spec: Call, group: _lvm.Group, found: _lvm.Found) -> list[str]:
     """With a cachevol LVM 2.03.31 loads smq by its old name: mq has been an alias of smq since Linux 4.6."""
     policy = found.volumes.get(VOLUME, {}).get("kernel_cache_policy", "")
     asked = str(spec["policy"])
@@ -213,7 +195,7 @@ def _policy_differences(spec: Call, group: Group, found: Found) -> list[str]:
     ]
 
 
-def _placement_differences(group: Group, found: Found) -> list[str]:
+def _placement_differences(group: _lvm.Group, found: _lvm.Found) -> list[str]:
     """The cache must be on the last device and nothing else there: the other way round it would be a brake."""
     names = dict(zip(group.uuids, found.devices, strict=False))
     wrong = []
@@ -225,9 +207,9 @@ def _placement_differences(group: Group, found: Found) -> list[str]:
     return wrong
 
 
-def _state_differences(group: Group, found: Found) -> list[str]:
+def _state_differences(group: _lvm.Group, found: _lvm.Found) -> list[str]:
     state = found.states[VOLUME]
-    words = numbers_after(state, "cache")
+    words = _lvm.numbers_after(state, "cache")
     if not state:
         return []  # said already
     if "Fail" in words:

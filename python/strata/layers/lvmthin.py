@@ -6,27 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from strata.errors import BadInput
-from strata.layers._lvm import (
-    EXTENT_BYTES,
-    TOOLS,
-    VOLUME,
-    Found,
-    Group,
-    ask,
-    field_differences,
-    fraction,
-    group_on,
-    in_bytes,
-    lvm_reasons,
-    make_group,
-    make_volume,
-    numbers_after,
-    read,
-    remove_volume,
-    room_bytes,
-    rounded,
-    whole,
-)
+from strata.layers import _lvm
+from strata.layers._lvm import VOLUME
 from strata.layers._steps import output, run
 from strata.model import (
     Call,
@@ -75,13 +56,13 @@ INFO = LayerInfo(
             "size",
             ParamType.SIZE,
             "how large the volume seems; without it, as large as the pool",
-            minimum=EXTENT_BYTES,
+            minimum=_lvm.EXTENT_BYTES,
         ),
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
     many=True,
-    tools={**TOOLS, "lvchange": "lvm2", "thin_check": "thin-provisioning-tools"},
+    tools={**_lvm.TOOLS, "lvchange": "lvm2", "thin_check": "thin-provisioning-tools"},
     metrics=(
         Metric("lvmthin.logical_bytes", "bytes", "neither", "what the volume holds, in whole chunks"),
         Metric(
@@ -106,14 +87,14 @@ class LvmThinDriver:
         return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        reasons = lvm_reasons("lvmthin", facts, self.info.tools, ["dm_thin_pool"])
+        reasons = _lvm.lvm_reasons("lvmthin", facts, self.info.tools, ["dm_thin_pool"])
         if spec["chunk"] is not None and int(spec["chunk"]) % CHUNK_UNIT_BYTES:
             reasons.append(f"lvmthin(chunk={format_size(int(spec['chunk']))}) is not a multiple of 64K; round it.")
         return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        group = group_on(below, place)
-        size = room_bytes(below) if spec["size"] is None else rounded(int(spec["size"]))
+        group = _lvm.group_on(below, place)
+        size = _lvm.room_bytes(below) if spec["size"] is None else _lvm.rounded(int(spec["size"]))
         return Provides(
             Kind.BLOCK,
             group.path(VOLUME),
@@ -126,13 +107,13 @@ class LvmThinDriver:
         )
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        group = group_on(below, place)
+        group = _lvm.group_on(below, place)
         how = ["--type", "thin-pool", "--extents", "100%FREE", "--zero", "y" if spec["zero"] else "n"]
         if spec["chunk"] is not None:
-            how += ["--chunksize", in_bytes(spec["chunk"])]
+            how += ["--chunksize", _lvm.in_bytes(spec["chunk"])]
         if spec["metadata"] is not None:
-            how += ["--poolmetadatasize", in_bytes(spec["metadata"])]
-        pool = make_volume(group, POOL, "make the thin pool", *how, "--discards", str(spec["discards"]),
+            how += ["--poolmetadatasize", _lvm.in_bytes(spec["metadata"])]
+        pool = _lvm.make_volume(group, POOL, "make the thin pool", *how, "--discards", str(spec["discards"]),
                            "--name", POOL, group.name)  # fmt: skip
         # Not an argument of lvcreate: it refuses --errorwhenfull while the kernel has not loaded dm_thin_pool yet.
         # Undone with the pool.
@@ -141,16 +122,18 @@ class LvmThinDriver:
             None,
             "make writes fail at once when the pool is full",
         )
-        return [*make_group(group), pool, full, _make(spec, group)]
+        return [*_lvm.make_group(group), pool, full, _make(spec, group)]
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        return ask(group_on(below, place), "chunk_size,zero,discards,lv_when_full,lv_metadata_size", TPOOL, VOLUME)
+        return _lvm.ask(
+            _lvm.group_on(below, place), "chunk_size,zero,discards,lv_when_full,lv_metadata_size", TPOOL, VOLUME
+        )
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
-        group = group_on(below, place)
-        found, wrong = read("lvmthin", group, seen, TPOOL, VOLUME)
-        metadata = None if spec["metadata"] is None else str(rounded(int(spec["metadata"])))
-        wrong += field_differences(
+        group = _lvm.group_on(below, place)
+        found, wrong = _lvm.read("lvmthin", group, seen, TPOOL, VOLUME)
+        metadata = None if spec["metadata"] is None else str(_lvm.rounded(int(spec["metadata"])))
+        wrong += _lvm.field_differences(
             "lvmthin",
             group,
             found,
@@ -164,14 +147,14 @@ class LvmThinDriver:
                 "lv_metadata_size": ("the room for metadata", metadata),
             },
         )
-        wrong += field_differences("lvmthin", group, found, VOLUME, {"segtype": ("the type", "thin")})
+        wrong += _lvm.field_differences("lvmthin", group, found, VOLUME, {"segtype": ("the type", "thin")})
         size = found.size_bytes(VOLUME)
-        if spec["size"] is not None and size is not None and size != rounded(int(spec["size"])):
+        if spec["size"] is not None and size is not None and size != _lvm.rounded(int(spec["size"])):
             wrong.append(f"lvmthin: {group.full(VOLUME)} on {found.where} has {size} bytes instead of {spec['size']}.")
         return wrong + _pool_differences(group, found)
 
     def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        group = group_on(below, place)
+        group = _lvm.group_on(below, place)
         return [
             run("dmsetup", "table", group.mapped(TPOOL)),
             run("dmsetup", "status", group.mapped(TPOOL)),
@@ -183,12 +166,12 @@ class LvmThinDriver:
     ) -> dict[str, float]:
         table, state, volume = (answer.stdout if (answer := output(seen, index)) else "" for index in range(3))
         found = {}
-        pool, mapped = _usage(state), numbers_after(volume, "thin")
-        chunk = numbers_after(table, "thin-pool")[2:3]
-        sectors = whole(mapped[0]) if mapped else None
+        pool, mapped = _usage(state), _lvm.numbers_after(volume, "thin")
+        chunk = _lvm.numbers_after(table, "thin-pool")[2:3]
+        sectors = _lvm.whole(mapped[0]) if mapped else None
         if sectors:  # none where tenants have volumes of their own in the pool
             found["lvmthin.logical_bytes"] = float(sectors * SECTOR_BYTES)
-        if "data" in pool and chunk and (chunk_sectors := whole(chunk[0])) is not None:
+        if "data" in pool and chunk and (chunk_sectors := _lvm.whole(chunk[0])) is not None:
             found["lvmthin.physical_bytes"] = float(pool["data"][0] * chunk_sectors * SECTOR_BYTES)
         if "metadata" in pool and pool["metadata"][1]:
             used, total = pool["metadata"]
@@ -196,50 +179,50 @@ class LvmThinDriver:
         return found
 
 
-def _make(spec: Call, group: Group) -> Step:
+def _make(spec: Call, group: _lvm.Group) -> Step:
     if spec["size"] is None:
         make = group.script(_MAKE_AS_LARGE, group.name, POOL, VOLUME)
-        return Step(make, remove_volume(group, VOLUME), "make the thin volume")
-    return make_volume(group, VOLUME, "make the thin volume", "--type", "thin", "--virtualsize",
-                       in_bytes(spec["size"]), "--thinpool", POOL, "--name", VOLUME, group.name)  # fmt: skip
+        return Step(make, _lvm.remove_volume(group, VOLUME), "make the thin volume")
+    return _lvm.make_volume(group, VOLUME, "make the thin volume", "--type", "thin", "--virtualsize",
+                       _lvm.in_bytes(spec["size"]), "--thinpool", POOL, "--name", VOLUME, group.name)  # fmt: skip
 
 
-def _split(group: Group, size: int | None, count: int, *, ours: bool) -> tuple[list[Step], list[Provides]]:
+def _split(group: _lvm.Group, size: int | None, count: int, *, ours: bool) -> tuple[list[Step], list[Provides]]:
     """Further thin volumes of the pool, beside the one that holds nothing then; together they seem as large as it."""
     if size is None:
         raise BadInput("the size of the pool below the tenants is not known; write lvmthin(size=...).")
-    each = size // count // EXTENT_BYTES * EXTENT_BYTES
+    each = size // count // _lvm.EXTENT_BYTES * _lvm.EXTENT_BYTES
     steps, shares = [], []
     for number in range(1, count + 1):
         name = f"tenant-{number}"
-        how = ("--type", "thin", "--virtualsize", in_bytes(each), "--thinpool", POOL, "--name", name, group.name)
-        steps.append(make_volume(group, name, f"make the thin volume of tenant {number}", *how))
+        how = ("--type", "thin", "--virtualsize", _lvm.in_bytes(each), "--thinpool", POOL, "--name", name, group.name)
+        steps.append(_lvm.make_volume(group, name, f"make the thin volume of tenant {number}", *how))
         can = {"snapshot": partial(_snapshot, group, name)}
         shares.append(Provides(Kind.BLOCK, group.path(name), each, ours=ours, name=group.full(name), can=can))
     return steps, shares
 
 
-def _snapshot(group: Group, volume: str, count: int) -> list[Step]:
+def _snapshot(group: _lvm.Group, volume: str, count: int) -> list[Step]:
     """Thin snapshots. They stay inactive, as LVM leaves them: their blocks are shared all the same, and nothing finds
     a second file system with the same UUID."""
     steps = []
     for number in range(1, count + 1):
         name = f"held-{count}-{number}" if volume == VOLUME else f"{volume}-held-{count}-{number}"
         how = ("--snapshot", "--name", name, group.full(volume))
-        steps.append(make_volume(group, name, f"take snapshot {number} of {count}", *how))
+        steps.append(_lvm.make_volume(group, name, f"take snapshot {number} of {count}", *how))
     return steps
 
 
 def _usage(state: str) -> Mapping[str, tuple[int, int]]:
     """Blocks used and there, of metadata and of data. Source: Linux Documentation, thin-provisioning.rst."""
-    words = numbers_after(state, "thin-pool")
-    read_out = {name: fraction(word) for name, word in zip(("metadata", "data"), words[1:3], strict=False)}
+    words = _lvm.numbers_after(state, "thin-pool")
+    read_out = {name: _lvm.fraction(word) for name, word in zip(("metadata", "data"), words[1:3], strict=False)}
     return {name: pair for name, pair in read_out.items() if pair is not None}
 
 
-def _pool_differences(group: Group, found: Found) -> list[str]:
+def _pool_differences(group: _lvm.Group, found: _lvm.Found) -> list[str]:
     state, on = found.states[TPOOL], f"the pool {group.full(POOL)} on {found.where}"
-    words, usage = numbers_after(state, "thin-pool"), _usage(state)
+    words, usage = _lvm.numbers_after(state, "thin-pool"), _usage(state)
     if not state:
         return []  # said already
     if "Fail" in words:

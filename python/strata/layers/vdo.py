@@ -10,26 +10,8 @@ import re
 from collections.abc import Sequence
 
 from strata.errors import BadInput
-from strata.layers._lvm import (
-    EXTENT_BYTES,
-    TOOLS,
-    VOLUME,
-    Found,
-    Group,
-    ask,
-    field_differences,
-    group_on,
-    in_bytes,
-    lvm_reasons,
-    make_group,
-    make_volume,
-    must_fit,
-    numbers_after,
-    read,
-    room_bytes,
-    rounded,
-    whole,
-)
+from strata.layers import _lvm
+from strata.layers._lvm import VOLUME
 from strata.layers._steps import output, run
 from strata.model import (
     Call,
@@ -72,7 +54,7 @@ INFO = LayerInfo(
             "virtual",
             ParamType.SIZE,
             "how large the volume seems; without it, what the pool holds of blocks that are all different",
-            minimum=EXTENT_BYTES,
+            minimum=_lvm.EXTENT_BYTES,
         ),
         Param(
             "slab",
@@ -86,7 +68,7 @@ INFO = LayerInfo(
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
     many=True,
-    tools={**TOOLS, "vdoformat": "vdo", "vdostats": "vdo"},
+    tools={**_lvm.TOOLS, "vdoformat": "vdo", "vdostats": "vdo"},
     metrics=(
         Metric("vdo.logical_bytes", "bytes", "neither", "blocks that are in use above, in bytes"),
         Metric("vdo.physical_bytes", "bytes", "lower", "what they take on the disk, VDO's own tables apart"),
@@ -103,7 +85,7 @@ class VdoDriver:
         return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        reasons = lvm_reasons("vdo", facts, self.info.tools, ["dm_vdo"])
+        reasons = _lvm.lvm_reasons("vdo", facts, self.info.tools, ["dm_vdo"])
         if "dm_vdo" not in facts.modules and facts.kernel < (6, 9, 0):
             reasons[-1] = f"Linux has VDO (dm_vdo) since 6.9 and this is {facts.kernel_text}; boot a newer kernel."
         slab = spec["slab"]
@@ -115,24 +97,28 @@ class VdoDriver:
         return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        group = group_on(below, place)
+        group = _lvm.group_on(below, place)
         _check_room(spec, below)
         pool = _pool_bytes(spec, below)
         size = None if pool is None else max(pool - OWN_BYTES, 0)
         if spec["virtual"] is not None:
-            size = rounded(int(spec["virtual"]))
+            size = _lvm.rounded(int(spec["virtual"]))
         return Provides(
-            Kind.BLOCK, group.path(VOLUME), size, ours=all(each.ours for each in below), name=group.full(VOLUME)
+            Kind.BLOCK,
+            group.path(VOLUME),
+            size,
+            ours=all(each.ours for each in below),
+            name=group.full(VOLUME),
         )
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        group, slab = group_on(below, place), _slab_bytes(spec, _pool_bytes(spec, below))
-        size = ("--extents", "100%FREE") if spec["size"] is None else ("--size", in_bytes(spec["size"]))
-        virtual = () if spec["virtual"] is None else ("--virtualsize", in_bytes(spec["virtual"]))
+        group, slab = _lvm.group_on(below, place), _slab_bytes(spec, _pool_bytes(spec, below))
+        size = ("--extents", "100%FREE") if spec["size"] is None else ("--size", _lvm.in_bytes(spec["size"]))
+        virtual = () if spec["virtual"] is None else ("--virtualsize", _lvm.in_bytes(spec["virtual"]))
         slabs = () if slab is None else ("--vdosettings", f"slab_size_mb={slab >> 20}")
         return [
-            *make_group(group),
-            make_volume(
+            *_lvm.make_group(group),
+            _lvm.make_volume(
                 group,
                 POOL,  # removed with what is on it
                 "make the VDO pool and its volume",
@@ -145,12 +131,12 @@ class VdoDriver:
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         columns = "vdo_compression,vdo_deduplication,vdo_slab_size"
-        return ask(group_on(below, place), columns, VPOOL, VOLUME)
+        return _lvm.ask(_lvm.group_on(below, place), columns, VPOOL, VOLUME)
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
-        group, slab = group_on(below, place), _slab_bytes(spec, _pool_bytes(spec, below))
-        found, wrong = read("vdo", group, seen, VPOOL, VOLUME)
-        wrong += field_differences(
+        group, slab = _lvm.group_on(below, place), _slab_bytes(spec, _pool_bytes(spec, below))
+        found, wrong = _lvm.read("vdo", group, seen, VPOOL, VOLUME)
+        wrong += _lvm.field_differences(
             "vdo",
             group,
             found,
@@ -162,15 +148,15 @@ class VdoDriver:
                 "vdo_slab_size": ("the slab size", None if slab is None else str(slab)),
             },
         )
-        wrong += field_differences("vdo", group, found, VOLUME, {"segtype": ("the type", "vdo")})
+        wrong += _lvm.field_differences("vdo", group, found, VOLUME, {"segtype": ("the type", "vdo")})
         for name, volume in (("size", POOL), ("virtual", VOLUME)):
             now = found.size_bytes(volume)
-            if spec[name] is not None and now is not None and now != rounded(int(spec[name] or 0)):
+            if spec[name] is not None and now is not None and now != _lvm.rounded(int(spec[name] or 0)):
                 wrong.append(f"vdo: {group.full(volume)} on {found.where} has {now} bytes instead of {spec[name]}.")
         return wrong + _state_differences(spec, group, found)
 
     def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        return [run("vdostats", "--verbose", group_on(below, place).mapped(VPOOL))]
+        return [run("vdostats", "--verbose", _lvm.group_on(below, place).mapped(VPOOL))]
 
     def figures(
         self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
@@ -202,14 +188,14 @@ def _needs(least_bytes: int) -> str:
 
 def _pool_bytes(spec: Call, below: Sequence[Provides]) -> int | None:
     """How large the pool will be; None when that is not known."""
-    return room_bytes(below) if spec["size"] is None else rounded(int(spec["size"]))
+    return _lvm.room_bytes(below) if spec["size"] is None else _lvm.rounded(int(spec["size"]))
 
 
 def _check_room(spec: Call, below: Sequence[Provides]) -> None:
     """Raises BadInput when what is below is too small for VDO or for the size that was asked for."""
-    room = room_bytes(below)
+    room = _lvm.room_bytes(below)
     if spec["size"] is not None:
-        must_fit("vdo", "a pool", int(spec["size"]), room)
+        _lvm.must_fit("vdo", "a pool", int(spec["size"]), room)
     least = OWN_BYTES + int(spec["slab"] or SMALLEST_SLAB_BYTES)
     if room is not None and room < least:
         raise BadInput(f"vdo: the {format_size(room)} below are too small: {_needs(least)}.")
@@ -225,17 +211,17 @@ def _slab_bytes(spec: Call, pool_bytes: int | None) -> int | None:
     return slab
 
 
-def _state_differences(spec: Call, group: Group, found: Found) -> list[str]:
+def _state_differences(spec: Call, group: _lvm.Group, found: _lvm.Found) -> list[str]:
     """Source: Linux Documentation, device-mapper/vdo.rst: device, mode, recovery, index, compression, used, total."""
     state, pool = found.states[VPOOL], f"the pool {group.full(POOL)} on {found.where}"
-    words = numbers_after(state, "vdo")
+    words = _lvm.numbers_after(state, "vdo")
     if not state:
         return []  # said already
     if len(words) < 7:
         return [f"vdo: {pool} does not say how it is: {state}."]
     if words[1] != "normal":
         return [f"vdo: {pool} is in the mode {words[1]}; look at the kernel's log for the reason."]
-    used, total = whole(words[5]), whole(words[6])
+    used, total = _lvm.whole(words[5]), _lvm.whole(words[6])
     wrong = []
     if used is not None and total is not None and used >= total:
         wrong.append(f"vdo: {pool} is full: {used} of {total} blocks are used; make virtual= smaller.")
