@@ -232,6 +232,7 @@ class Provides:
     filesystem: str | None = None  # DIRECTORY: its type, where that is known: "btrfs"
     thin_pool: str | None = None  # BLOCK: the pool that it is a thin volume of, by the name of device mapper
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
+    hazards: tuple[str, ...] = ()  # sentences: how it can lose writes that it has acknowledged
     # commands that end a failure on purpose of it or of what is below; they precede every undo of what is above
     mend: tuple[Command, ...] = ()
     split: Split | None = field(compare=False, hash=False, repr=False, default=None)  # BLOCK: how tenants share it

@@ -30,6 +30,7 @@ _KINDS = (
     "failed",
     "invalid",
     "halted",
+    "unsafe",
     "memory",
     "cached",
     "caching",
@@ -44,6 +45,8 @@ _KINDS = (
     "changed",
 )  # the most important first
 _FLAGS = {
+    "unsafe": "were of stacks that can lose writes which they have acknowledged when power fails: use these figures to "
+    "see what safety costs, and choose another stack for data that matter",
     "unsteady": "did not reach a steady state: their figures depend on when they were stopped, so let them run longer",
     "memory": "moved almost nothing to or from the device: they measured memory, not the stack; use a larger data set",
     "cached": "had a data set that memory can hold, or memory that could not be cleared: they measured the cache in "
@@ -53,8 +56,9 @@ _FLAGS = {
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """`kind` is one of: few, failed, invalid, halted, spread, outlier, bimodal, drift, unsteady, memory, cached,
-    caching, pressure, peeked, changed; and of those that only a model has (`doubts`): predicted, unexplained, noise."""
+    """`kind` is one of: few, failed, invalid, halted, spread, outlier, bimodal, drift, unsteady, unsafe, memory,
+    cached, caching, pressure, peeked, changed; and of those that only a model has (`doubts`): predicted, unexplained,
+    noise."""
 
     kind: str
     stack: str | None  # None: it concerns all of them

@@ -70,7 +70,7 @@ class LabSpec:
         more = {
             "containers": (*_CONTAINERS, *_CONTAINERS_OF[self.debian]),
             "postgres": ("postgresql", "sysbench"),
-            "qemu": ("qemu-system-x86", "qemu-utils"),
+            "qemu": ("qemu-system-x86", "qemu-utils", "libnbd-bin"),
             "zfs": ("zfsutils-linux",),
         }
         return (

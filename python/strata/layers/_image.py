@@ -45,7 +45,7 @@ def image_metrics(layer: str) -> tuple[Metric, ...]:
 
 # $1 image. What is still in memory has no place on the disk yet, and would not be counted.
 _LOOK = """\
-sync -- "$1" && stat --format='length=%s%nblocks=%b' -- "$1" || exit 1
+sync -- "$1" && stat --printf='length=%s\\nblocks=%b\\n' -- "$1" || exit 1
 filefrag -- "$1" 2>/dev/null | sed -n 's/.*: \\([0-9]*\\) extents\\{0,1\\} found$/extents=\\1/p'"""
 
 _NOTE = f'record=$2; {{ {_LOOK}\n}} > "$record"'

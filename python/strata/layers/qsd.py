@@ -20,6 +20,10 @@ DIRECT = frozenset({"none", "directsync"})  # past the page cache of this host
 THROUGH = frozenset({"writethrough", "directsync"})  # a write is on the disk when it is acknowledged
 O_DIRECT = 0o40000 | 0o200000  # on x86, and on ARM; there the other one is said of directories only
 
+UNSAFE = (
+    "qsd(cache=unsafe) acknowledges flushes and does not carry them out: a crash of the host loses what was written."
+)
+
 IO_URING_SINCE = (5, 1)
 
 INFO = LayerInfo(
@@ -135,7 +139,8 @@ class QsdDriver:
         return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        return Provides(Kind.BLOCK, _device(place), below[0].size_bytes, ours=below[0].ours)
+        hazards = (UNSAFE,) if spec["cache"] == "unsafe" else ()
+        return Provides(Kind.BLOCK, _device(place), below[0].size_bytes, ours=below[0].ours, hazards=hazards)
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         option, number, device = _number_option(spec), _number_file(place), _device(place)

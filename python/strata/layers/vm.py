@@ -163,6 +163,11 @@ _FIRST_PORT, _PORTS = 20000, 10000
 _NO_IMAGE = GuestImage("/no-guest-image")
 
 
+_UNSAFE = (
+    "vm(cache=unsafe) acknowledges flushes and does not carry them out: a crash of the host loses what was written."
+)
+
+
 class VmDriver:
     info = INFO
 
@@ -191,7 +196,8 @@ class VmDriver:
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         link = f"/run/strata-disks/{_serial(place.name)}"
-        return Provides(Kind.BLOCK, link, below[0].size_bytes, guest=_guest(spec, place))
+        hazards = (_UNSAFE,) if spec["cache"] == "unsafe" else ()
+        return Provides(Kind.BLOCK, link, below[0].size_bytes, guest=_guest(spec, place), hazards=hazards)
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         provided = self.provides(spec, below, place)

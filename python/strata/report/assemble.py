@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -48,6 +48,7 @@ _FLAGS = {
     "extended": "The figure had not settled in the usual time, so the trial was run again, twice as long.",
     "unsteady": "The figure still rose, fell or swung at the end of the trial: it was kept, but it is less sure.",
     "cached": "Memory can hold the data set, or could not be cleared before: part of the figure is memory.",
+    "unsafe": "The stack can lose writes that it has acknowledged, and a file system with them, when power fails.",
     "memory": "Almost no bytes reached the disk: this is the speed of memory, not of the stack.",
 }
 _MODEL_CONFIDENCE = (
@@ -76,7 +77,13 @@ def build(
         about=view.about,
         verdict=Verdict(
             sentence=ranking.sentences[0],
-            more=(*ranking.sentences[1:], *_weighed(view, weights), *_exact(view), *_in_short(view, warnings)),
+            more=(
+                *ranking.sentences[1:],
+                *_unsafe(view, ranking),
+                *_weighed(view, weights),
+                *_exact(view),
+                *_in_short(view, warnings),
+            ),
             best=ranking.best,
             tied=ranking.tied,
             undecided=ranking.undecided,
@@ -292,6 +299,16 @@ def _in_short(view: View, warnings: Sequence[Caution]) -> Iterable[str]:
         if amount
     ]
     return (f"Also: {', '.join(parts)}; see below.",) if parts else ()
+
+
+def _unsafe(view: View, ranking: Ranking) -> Iterator[str]:
+    """Speed that was bought with data must not pass for speed."""
+    unsafe = {trial.stack for trial in view.trials if "unsafe" in trial.flags}
+    named = [stack for stack in ranking.tied if stack in unsafe]
+    if named:
+        yield (
+            f"Able to lose writes that were acknowledged, and so no choice for data that matter: {'; '.join(named)}."
+        )
 
 
 def _flags(view: View) -> tuple[Flag, ...]:

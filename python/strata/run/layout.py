@@ -174,15 +174,17 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
     can = {name: ability for lower in below for name, ability in lower.can.items()}
     rehearsals = max((lower.rehearsals for lower in below), default=0)
     mend = dict.fromkeys(command for each in (*below, own) for command in each.mend)
+    hazards = dict.fromkeys(sentence for each in (*below, own) for sentence in each.hazards)
     if own.guest is not None and all(lower.guest is None for lower in below):
         # What is below is done by commands of the machine outside, and a condition above runs its own inside.
-        return replace(own, rehearsals=max(own.rehearsals, rehearsals))
+        return replace(own, rehearsals=max(own.rehearsals, rehearsals), hazards=tuple(hazards))
     return replace(
         own,
         can={**can, **own.can},
         rehearsals=max(own.rehearsals, rehearsals),
         mend=tuple(mend),
         guest=own.guest or next((lower.guest for lower in below if lower.guest), None),
+        hazards=tuple(hazards),
     )
 
 

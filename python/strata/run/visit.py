@@ -181,6 +181,11 @@ def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedV
         if strays:
             note = f"what it left running in the background was ended: {', '.join(strays)}"
             results = [replace(result, notes=(*result.notes, note)) for result in results]
+        hazards = tuple(dict.fromkeys(sentence for top in plan.tops for sentence in top.hazards))
+        if hazards:
+            results = [
+                replace(result, flags=(*result.flags, "unsafe"), notes=(*result.notes, *hazards)) for result in results
+            ]
         results = [
             _with_layers(bench, machines, plan, load, result) for load, result in zip(loads, results, strict=True)
         ]

@@ -197,11 +197,24 @@ def test_an_invalid_trial_is_listed_and_its_figures_are_not_shown(synthetic: Mod
 
 def test_every_flag_is_explained(synthetic: ModuleType, model_of: Build) -> None:
     view = synthetic.run_of({synthetic.EXT4: 100.0}, rounds=1)
-    flags = ("extended", "unsteady", "cached", "memory", "new-kind")
+    flags = ("extended", "unsteady", "unsafe", "cached", "memory", "new-kind")
     model = model_of(replace(view, trials=(replace(view.trials[0], flags=flags), view.trials[1])))
     assert [flag.name for flag in model.flags] == list(flags)
     assert all(flag.about for flag in model.flags)
     assert model.flags[0].count == "1 of 2 trials"
+
+
+def test_the_verdict_names_a_stack_that_may_be_best_and_loses_data(synthetic: ModuleType, model_of: Build) -> None:
+    view = synthetic.run_of({synthetic.EXT4: 100.0, synthetic.XFS: 200.0}, rounds=5)
+
+    def said(unsafe: str) -> str:
+        trials = (replace(t, flags=("unsafe",)) if t.stack == unsafe else t for t in view.trials)
+        return " ".join(model_of(replace(view, trials=tuple(trials))).verdict.more)
+
+    assert f"Able to lose writes that were acknowledged, and so no choice for data that matter: {synthetic.XFS}." in (
+        said(synthetic.XFS)
+    )
+    assert "Able to lose" not in said(synthetic.EXT4)  # it is not the one to take
 
 
 def test_how_it_was_measured(ordinary: ReportModel) -> None:
