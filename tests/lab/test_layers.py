@@ -84,6 +84,11 @@ MORE = {
         "disk | btrfs(compress=zstd)",
         "2*disk | btrfs(raid1) | fill(10%) | rebuilding",
     ],
+    "images": [
+        "4*disk | md(raid10) | lvmthin | xfs | qcow2(size=512M) | qsd(cache=none, aio=native) | ext4",
+        "disk | btrfs | raw(prealloc=falloc) | qsd(cache=unsafe) | ext4",
+        "disk | xfs | qcow2(size=512M) | qsd(export=nbd, discard=unmap, detect_zeroes=unmap) | ext4",
+    ],
     "more others": ["disk | dm(delay, read=20ms, write=20ms) | ext4", "disk | xfs | fill(30%)"],
 }
 SIZES = {"disk": "2G", "hdd": "2G", "ssd": "1G"}

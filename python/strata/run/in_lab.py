@@ -36,7 +36,11 @@ _WORK = "/run/strata-work"
 # The layers by which a stack says what carries it.
 _FACTORS = ("kernel", "debian")
 # The parts of a lab beyond its base that a layer needs.
-_FEATURES = {"zfs": "zfs", "zvol": "zfs", **dict.fromkeys(("podman", "docker", "containerd", "incus"), "containers")}
+_FEATURES = {
+    **dict.fromkeys(("zfs", "zvol"), "zfs"),
+    **dict.fromkeys(("podman", "docker", "containerd", "incus"), "containers"),
+    **dict.fromkeys(("raw", "qcow2", "qsd", "vm"), "qemu"),
+}
 
 EMULATED = (
     "Measured in an emulated machine (QEMU without KVM): what works and what fails is so, and the figures are "
