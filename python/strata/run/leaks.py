@@ -17,7 +17,7 @@ losetup --list --noheadings --output NAME 2>/dev/null | sed 's/^/loop device /'
 ls /sys/fs/bcache 2>/dev/null | sed -n 's/^\(.*-.*\)$/bcache set \1/p'
 ls /sys/kernel/config/nullb 2>/dev/null | sed -n '/^features$/d; s/^/null_blk device /p'
 [ -e /proc/spl/kstat/zfs ] && zpool list -H -o name 2>/dev/null | sed 's/^/pool /'
-cat /proc/[0-9]*/comm 2>/dev/null | sed -n '/^qemu-storage/s/^/program /p; /^qemu-nbd$/s/^/program /p; /^nbdfuse$/s/^/program /p'
+cat /proc/[0-9]*/comm 2>/dev/null | sed -nE 's/^(qemu-storage-da|qemu-nbd|nbdfuse)$/program \1/p'
 exit 0
 """
 
