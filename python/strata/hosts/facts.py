@@ -54,7 +54,8 @@ done
 
 def command(tools: Iterable[str], work_dir: str) -> Command:
     pairs = (f"{tool}={_VERSION_ARGUMENT.get(tool, '--version')}" for tool in sorted(set(tools)))
-    return Command(("sh", "-c", _SCRIPT, "sh", work_dir, *pairs), timeout_s=30.0)
+    # Forty programs read for the first time, in an emulated machine on a busy host, take more than half a minute.
+    return Command(("sh", "-c", _SCRIPT, "sh", work_dir, *pairs), timeout_s=300.0)
 
 
 def parse(text: str) -> Facts:
