@@ -24,6 +24,7 @@ class Kind(StrEnum):
     IMAGE = "image"  # a disk image file
     GUEST = "guest"  # a running virtual machine
     ENGINE = "engine"  # a container engine
+    CONTAINER = "container"  # a directory in a running container, where what runs on a directory can run
     GRANT = "grant"  # what the operator gave: a loop file of ours or a claimed device; only `disk` sits on it
 
 
@@ -205,6 +206,7 @@ class Place:
     dir: str  # absolute; exists, empty, removed with the visit
     uuid: str  # deterministic; a file system or table made with it can be told from anybody else's
     guest_image: GuestImage | None = None  # for layers that start a guest; None: this machine has none
+    scratch: str = ""  # where job files and logs of trials will lie, never on the stack
 
 
 Ability = Callable[[int], "list[Step]"]
@@ -233,6 +235,7 @@ class Provides:
     thin_pool: str | None = None  # BLOCK: the pool that it is a thin volume of, by the name of device mapper
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
     hazards: tuple[str, ...] = ()  # sentences: how it can lose writes that it has acknowledged
+    inside: tuple[str, ...] = ()  # CONTAINER: what precedes a command so that it runs where `path` is
     # commands that end a failure on purpose of it or of what is below; they precede every undo of what is above
     mend: tuple[Command, ...] = ()
     split: Split | None = field(compare=False, hash=False, repr=False, default=None)  # BLOCK: how tenants share it

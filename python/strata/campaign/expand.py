@@ -28,6 +28,7 @@ _KINDS = {
     Kind.IMAGE: "a disk image",
     Kind.GUEST: "a guest",
     Kind.ENGINE: "a container engine",
+    Kind.CONTAINER: "a running container",
     Kind.GRANT: "a disk as it was given",
 }
 _ABILITIES = {

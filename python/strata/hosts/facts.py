@@ -20,6 +20,9 @@ _VERSION_ARGUMENT = {
     "sh": "",
 }
 
+# Asking fifty programs for their versions takes an emulated processor half a minute.
+_TIMEOUT_S = 300.0
+
 _SCRIPT = r"""
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 dir=$1; shift
@@ -54,8 +57,7 @@ done
 
 def command(tools: Iterable[str], work_dir: str) -> Command:
     pairs = (f"{tool}={_VERSION_ARGUMENT.get(tool, '--version')}" for tool in sorted(set(tools)))
-    # Forty programs read for the first time, in an emulated machine on a busy host, take more than half a minute.
-    return Command(("sh", "-c", _SCRIPT, "sh", work_dir, *pairs), timeout_s=300.0)
+    return Command(("sh", "-c", _SCRIPT, "sh", work_dir, *pairs), timeout_s=_TIMEOUT_S)
 
 
 def parse(text: str) -> Facts:

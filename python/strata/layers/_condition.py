@@ -9,7 +9,8 @@ from strata.errors import BadInput
 from strata.layers._steps import standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Place, Provides, Step
 
-ANYTHING = frozenset(Kind) - {Kind.GRANT}
+# Not a container: what a condition does to a directory would be done outside of it.
+ANYTHING = frozenset(Kind) - {Kind.GRANT, Kind.CONTAINER}
 
 
 def steps_of(layer: str, ability: str, below: Provides, times: int) -> list[Step]:

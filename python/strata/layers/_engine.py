@@ -7,7 +7,7 @@ are plain words of the workload; an instance sees no others):
     client load TAR IMAGE                          a root file system as a tar becomes an image
     client build CONTEXT IMAGE                     by the Dockerfile there
     client forget IMAGE
-    client create IMAGE NAME [SRC:DST]... -- CMD   a container, with directories of the host's in it
+    client create IMAGE NAME [SRC:DST[:ro]]... -- CMD   a container, with directories of the host's in it
     client start|stop|remove NAME
     client exec NAME CMD...                        in a running container
     client pid NAME                                of its first process
@@ -94,6 +94,14 @@ forget_sockets() {
   [ -e /run/docker.sock ] || rmdir /run/docker/plugins /run/docker 2>/dev/null
   return 0
 }
+# The volumes that containers had in a thin pool; the pool forgets them when it goes.
+free_pool() {
+  [ -n "$pool" ] || return 0
+  dmsetup ls 2>/dev/null | cut -f 1 | grep -F -e "$pool-snap-" | while IFS= read -r volume; do
+    dmsetup remove --retry -- "$volume" || exit 1
+  done || return 1
+  if [ -S /run/udev/control ]; then udevadm settle --timeout=60; fi
+}
 remove_root() {
   [ -e "$root" ] || return 0
   if [ "$(stat --file-system --format=%T -- "$root")" = btrfs ]; then
@@ -106,11 +114,12 @@ remove_root() {
 }
 """
 
-# $1 name, $2 place, $3 the engine's directory on the stack, $4 programs. The engine itself was asked to stop before.
+# $1 name, $2 place, $3 the engine's directory on the stack, $4 programs, $5 a thin pool or "". The
+# engine itself was asked to stop before.
 _END = (
-    "name=$1 dir=$2 root=$3 programs=$4 way=/run/$1\n"
+    "name=$1 dir=$2 root=$3 programs=$4 pool=$5 way=/run/$1\n"
     + _FUNCTIONS
-    + "end_all && unmount_all && leave_groups && forget_sockets && remove_root"
+    + "end_all && unmount_all && free_pool && leave_groups && forget_sockets && remove_root"
 )  # fmt: skip
 
 # $1 place, $2 short way to it, the rest: names of programs, in the order in which they are asked to stop.
@@ -183,6 +192,7 @@ class Instance:
     place: Place
     root: str  # its directory on the stack
     programs: tuple[str, ...]  # all that may be left running; the kernel knows the first 15 letters of each
+    pool: str = ""  # a thin pool that its containers have volumes in, by the name of device mapper
 
     @property
     def way(self) -> str:
@@ -194,10 +204,10 @@ class Instance:
         return f"{self.way}/client"
 
     @property
-    def words(self) -> tuple[str, str, str, str]:
+    def words(self) -> tuple[str, ...]:
         """What the scripts of the end take."""
         names = " ".join(program[:15] for program in self.programs)
-        return (self.place.name, self.place.dir, self.root, f" {names} ")
+        return (self.place.name, self.place.dir, self.root, f" {names} ", self.pool)
 
 
 def instance(engine: str, below: Provides, place: Place, programs: Sequence[str]) -> Instance:
@@ -213,18 +223,20 @@ def provides(made: Instance, below: Provides) -> Provides:
         mount=below.mount,
         name=made.engine,
         filesystem=below.filesystem,
+        thin_pool=below.thin_pool,
     )
 
 
 def begin(made: Instance, client: str) -> list[Step]:
-    """The directory on the stack, the short way to the place, and the client there, which goes with the place.
+    """The short way to the place, the directory on the stack, and the client, which goes with the place.
 
     Undone with all of the engine: its processes, mounts, control groups and files."""
     end = sh(_END, *made.words, timeout_s=3600.0)
     way = sh(_UNLINK, made.place.dir, made.way)
     return [
-        Step(run("mkdir", "--", made.root), end, f"make a directory for {made.engine}"),
+        # Undone last: what still runs would make a directory of that name.
         Step(run("ln", "-s", "--", made.place.dir, made.way), way, "make a short way for its sockets"),
+        Step(run("mkdir", "--", made.root), end, f"make a directory for {made.engine}"),
         Step(sh(_WRITE, f"{made.place.dir}/client", client), None, f"write the client of this {made.engine}"),
     ]
 

@@ -91,6 +91,16 @@ esac
 """
 )
 
+# containerd numbers its volumes from 1, which is what the pool's own volume has, and takes a number that failed for
+# used. $1 the place, $2 namespace.
+_SKIP = """\
+for try in 1 2 3 4 5 6 7 8; do
+  if said=$(ctr --address "$1/containerd.sock" --namespace "$2" snapshots --snapshotter devmapper prepare first 2>&1)
+  then exec ctr --address "$1/containerd.sock" --namespace "$2" snapshots --snapshotter devmapper remove first; fi
+done
+echo "$said" >&2
+exit 1"""
+
 # An image is made by hand in the form of `docker save`, which ctr reads. What is built is built by buildah, with a
 # storage of its own, and imported.
 _CLIENT = (
@@ -114,6 +124,7 @@ case $verb in
     rm -rf -- "$work"
     ctr images import --snapshotter "$snapshotter" "$work.tar"; status=$?
     rm -f -- "$work.tar"; exit $status ;;
+  build) echo "containerd builds no images: measure building with podman or docker" >&2; exit 65 ;;
   forget) exec ctr images remove --sync "localhost/$1:latest" ;;
   create)
     image=$1 name=$2 command=; shift 2
@@ -121,7 +132,11 @@ case $verb in
       shift
       if [ -n "$command" ]; then set -- "$@" "$word"
       elif [ "$word" = -- ]; then command=yes; set -- "$@" -- "localhost/$image:latest" "$name"
-      else set -- "$@" --mount "type=bind,src=${word%%:*},dst=${word#*:},options=rbind:rw"; fi
+      else
+        how=rw to=${word#*:}
+        case $to in *:ro) how=ro to=${to%:ro} ;; esac
+        set -- "$@" --mount "type=bind,src=${word%%:*},dst=$to,options=rbind:$how"
+      fi
     done
     exec ctr containers create --snapshotter "$snapshotter" "$@" ;;
   start) exec ctr tasks start --detach --null-io --fifo-dir "$d/fifo" "$1" ;;
@@ -205,6 +220,7 @@ class ContainerdDriver:
             *begin(made, _CLIENT),
             Step(sh(_CONFIGURE, made.way, made.root, *words), None, "write the configuration of this containerd"),
             start_containerd(made),
+            *([] if not made.pool else [Step(sh(_SKIP, made.way, place.name), None, "skip numbers that are taken")]),
             prove(made),
         ]
 
@@ -247,7 +263,7 @@ def _check(spec: Call, below: Provides) -> None:
 def _made(below: Sequence[Provides], place: Place) -> Instance:
     if below[0].kind is Kind.BLOCK:
         # Containers are volumes of the pool; images as they were loaded are kept beside.
-        return Instance("containerd", place, f"{place.dir}/containerd", PROGRAMS)
+        return Instance("containerd", place, f"{place.dir}/containerd", PROGRAMS, below[0].thin_pool or "")
     return instance("containerd", below[0], place, PROGRAMS)
 
 

@@ -42,6 +42,7 @@ INFO = LayerInfo(
     tools={"podman": "podman", "conmon": "conmon", "runc": "runc", "crun": "crun", "zfs": "zfsutils-linux", **TOOLS},
 )
 
+# $1 short way to the place: Podman refuses a directory of state whose path has more than 50 letters.
 # Of the limits a container may have, some machines do not let even root raise any; so none is above what holds here.
 # Locks in files: those in /dev/shm are shared with the user's own Podman.
 _CONFIGURE = """\
@@ -139,7 +140,7 @@ class PodmanDriver:
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         made = _made(below, place)
-        configure = sh(_CONFIGURE, place.dir, made.root, str(spec["driver"]), str(spec["runtime"]), place.name)
+        configure = sh(_CONFIGURE, made.way, made.root, str(spec["driver"]), str(spec["runtime"]), place.name)
         return [
             *begin(made, _CLIENT),
             Step(configure, None, "write the configuration of this podman"),

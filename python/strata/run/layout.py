@@ -123,6 +123,7 @@ def lay_out(
             dir=f"{directory}/{number}",
             uuid=_uuid(run_uuid, attempt, number),
             guest_image=guest_image,
+            scratch=f"{directory}/scratch",
         )
         if node.call.name == "disk":
             disk = free[str(node.call["role"])].pop(0)

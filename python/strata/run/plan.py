@@ -219,7 +219,7 @@ def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_
             target, scratch = trial_steps.target_on(top), f"{laid_out.scratch}/{number}"
             number += 1
             trial = workload.plan(call, target, scratch, 0)
-            planned = trial_steps.trial_steps(_ENGINE, devices, trial, target, scratch, top.rehearsals)
+            planned = trial_steps.trial_steps(_ENGINE, devices, trial, target, scratch, top.rehearsals, top.inside)
             lines += _typed([(top.guest, Command(argv)) for argv in planned.typed()])
     lines.append("# remove")
     # What is in a guest first: ending the guest would end it too.
@@ -327,6 +327,7 @@ def _target_reasons(
         f"{call.text} runs on a {' or a '.join(sorted(workload.info.accepts))}, and this stack ends in a {kind}."
         for call, workload in workloads
         if kind not in workload.info.accepts
+        and not (kind is Kind.CONTAINER and Kind.DIRECTORY in workload.info.accepts)
     ]
 
 

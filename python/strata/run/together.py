@@ -88,7 +88,13 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
     for part in parts:
         part.plan = part.workload.plan(part.call, part.target, part.scratch, seed)
         part.steps = trial_steps.trial_steps(
-            part.host.engine, part.bench.devices, part.plan, part.target, part.scratch, part.bench.rehearsals
+            part.host.engine,
+            part.bench.devices,
+            part.plan,
+            part.target,
+            part.scratch,
+            part.bench.rehearsals,
+            part.bench.inside,
         )
     inside = parts[0].host is not outside.host
     watched: Watched | None = None

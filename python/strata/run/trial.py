@@ -50,6 +50,7 @@ class Bench:
     declared: frozenset[str]  # machine metrics that the store knows
     filesystem: str | None = None  # where no device is known: what the user's directory is on
     rehearsals: int = 0  # unmeasured runs before the measured one
+    inside: tuple[str, ...] = ()  # what precedes a command so that it runs where the target is
     outside: Outside | None = None  # `host` is a guest: how the machine that carries it is watched meanwhile
 
 
@@ -59,7 +60,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     host = bench.host
     at = host.now()
     plan = workload.plan(call, target, scratch, seed)
-    steps = trial_steps.trial_steps(host.engine, bench.devices, plan, target, scratch, bench.rehearsals)
+    steps = trial_steps.trial_steps(host.engine, bench.devices, plan, target, scratch, bench.rehearsals, bench.inside)
     typed = steps.until_measured()
     longer = _twice_as_long(call)
     flags: list[str] = []
@@ -72,7 +73,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
         if settled is not None and settled.steady is False and longer is not None:
             flags.append("extended")
             plan = workload.plan(longer, target, scratch, seed)
-            steps = trial_steps.trial_steps(host.engine, bench.devices, plan, target, scratch)
+            steps = trial_steps.trial_steps(host.engine, bench.devices, plan, target, scratch, inside=bench.inside)
             steps = replace(steps, make=(), prepare=())  # on the same data
             typed += steps.until_measured()
             cold = ready(host, steps) and cold

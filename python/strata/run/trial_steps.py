@@ -4,7 +4,7 @@ store keeps of a trial come from here."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strata.model import Command, Kind, Provides, Target, TrialPlan
 
@@ -42,8 +42,9 @@ class TrialSteps:
 
 def target_on(top: Provides) -> Target:
     """What a workload gets of a stack: a fresh directory, or the device."""
-    path = f"{top.path}/strata-trial" if top.kind is Kind.DIRECTORY else top.path
-    return Target(top.kind, path, top.size_bytes)
+    if top.kind in (Kind.DIRECTORY, Kind.CONTAINER):
+        return Target(Kind.DIRECTORY, f"{top.path}/strata-trial", top.size_bytes)
+    return Target(top.kind, top.path, top.size_bytes)
 
 
 def trial_steps(
@@ -53,21 +54,26 @@ def trial_steps(
     target: Target,
     scratch: str,
     rehearsals: int = 0,
+    inside: tuple[str, ...] = (),
 ) -> TrialSteps:
-    """`devices`: (layer, path) of what is sampled; their names in the samples are d0, d1 ..."""
-    make, remove = directories(target, scratch)
+    """`devices`: (layer, path) of what is sampled; their names in the samples are d0, d1 ...
+
+    `inside`: what precedes the commands of a trial in a container. The engine samples from outside, and `scratch` is
+    the same directory in there.
+    """
+    make, remove = directories(target, scratch, inside)
     samples = f"{scratch}/samples.jsonl"
     sampled = [part for i, (_, path) in enumerate(devices) for part in ("--device", f"d{i}={path}")]
     measure = (
         *(engine, "sample", "--out", samples, "--interval", _SAMPLE_INTERVAL),
-        *("--timeout", f"{plan.measure.timeout_s:g}s", *sampled, "--", *plan.measure.argv),
+        *("--timeout", f"{plan.measure.timeout_s:g}s", *sampled, "--", *inside, *plan.measure.argv),
     )
     return TrialSteps(
         make=make,
         put=plan.put,
-        prepare=plan.prepare,
-        rehearse=(plan.measure,) * rehearsals,
-        flush=flush(target),
+        prepare=_within(inside, *plan.prepare),
+        rehearse=_within(inside, plan.measure) * rehearsals,
+        flush=_within(inside, *flush(target)),
         forget=FORGET,
         measure=Command(measure, plan.measure.timeout_s + _GRACE_S, plan.measure.stdin),
         samples=samples,
@@ -75,13 +81,18 @@ def trial_steps(
     )
 
 
-def directories(target: Target, scratch: str) -> tuple[tuple[Command, ...], tuple[Command, ...]]:
+def directories(
+    target: Target, scratch: str, inside: tuple[str, ...] = ()
+) -> tuple[tuple[Command, ...], tuple[Command, ...]]:
     """What makes them, and what removes the target's; what is left in `scratch` goes with the visit."""
     fresh = [target.path] if target.kind is Kind.DIRECTORY else []
-    return (
-        tuple(Command(("mkdir", "--", path)) for path in (scratch, *fresh)),
-        tuple(Command(("rm", "--recursive", "--force", "--one-file-system", "--", path)) for path in fresh),
-    )
+    make = [Command((*inside, "mkdir", "--", path)) for path in fresh]
+    remove = [Command((*inside, "rm", "--recursive", "--force", "--one-file-system", "--", path)) for path in fresh]
+    return (Command(("mkdir", "--", scratch)), *make), tuple(remove)
+
+
+def _within(inside: tuple[str, ...], *commands: Command) -> tuple[Command, ...]:
+    return tuple(replace(command, argv=(*inside, *command.argv)) for command in commands)
 
 
 def flush(target: Target) -> tuple[Command, ...]:

@@ -170,7 +170,7 @@ def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedV
         number += len(parts)
         removals = []
         for part in parts:
-            make, remove = trial_steps.directories(part.target, part.scratch)
+            make, remove = trial_steps.directories(part.target, part.scratch, part.bench.inside)
             for command in make:
                 part.host.run(command)
             removals += [(part.host, command) for command in remove]
@@ -228,6 +228,7 @@ def _parts(
             bench.memory_bytes,
             bench.machine_metrics,
             rehearsals=top.rehearsals,
+            inside=top.inside,
             outside=_outside(machines, plan),
         )
         parts.append(_part(own, load, tenant, top, f"{plan.scratch}/{number + len(parts)}"))
@@ -346,6 +347,7 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
         bench.machine_metrics,
         filesystem,
         plan.top.rehearsals,
+        plan.top.inside,
         outside,
     )
 

@@ -109,3 +109,10 @@ def operation_figures(operation: str, done: Done) -> dict[str, float]:
     for name, share in _PERCENTILES:
         figures[f"{operation}_{name}_ms"] = 1e3 * took[math.ceil(share * len(took)) - 1]
     return figures
+
+
+def median(took_s: Sequence[float]) -> float:
+    """Of times that are erratic the best to tell."""
+    ordered = sorted(took_s)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

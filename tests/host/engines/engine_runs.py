@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -44,13 +45,10 @@ def left_over(directory: Path) -> list[str]:
         ("losetup", "--list", "--noheadings", "--output", "BACK-FILE"), capture_output=True, text=True
     )
     found += [line for line in loops.stdout.splitlines() if str(directory) in line]
-    found += groups()
-    found += [str(path) for path in Path("/run").glob("strata-*") if path.is_symlink()]
+    with sqlite3.connect(f"file:{directory / 'strata.db'}?mode=ro", uri=True) as sql:
+        (uuid,) = sql.execute("SELECT uuid FROM run").fetchone()
+    name = f"strata-{uuid.replace('-', '')[:6]}-"
+    find = ("find", "/sys/fs/cgroup", "/run", "-path", f"*/{name}*")
+    found += subprocess.run(find, capture_output=True, text=True).stdout.splitlines()
     work = directory / "work"
     return found + ([str(path) for path in work.rglob("*")] if work.exists() else [])
-
-
-def groups() -> list[str]:
-    return [str(path) for path in Path("/sys/fs/cgroup").glob("*/strata-*")] + [
-        str(path) for path in Path("/sys/fs/cgroup").glob("strata-*")
-    ]

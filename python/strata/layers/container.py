@@ -1,0 +1,105 @@
+"""A container that runs: what runs on a directory runs in it, on its root or on a volume.
+
+Its programs are this machine's own, from a /usr that it may only read: the same fio measures inside and outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strata.errors import BadInput
+from strata.layers._steps import output, said, sh, standard_reasons
+from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+
+DATA = "/data"
+_NAME = "box"
+_PATH = "PATH=/strata:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+INFO = LayerInfo(
+    name="container",
+    about="A running container of the engine below; workloads run inside it, with this machine's own programs.",
+    params=(
+        Param(
+            "on",
+            ParamType.CHOICE,
+            "where their data lie: on the container's root, or on a directory of the stack as its volume",
+            default="root",
+            choices=("root", "volume"),
+            positional=True,
+        ),
+    ),
+    accepts=frozenset({Kind.ENGINE}),
+    provides=Kind.CONTAINER,
+    tools={"tar": "tar", "busybox": "busybox-static"},
+)
+
+# $1 client, $2 place, $3 scratch, $4 root or volume. The volume lies beside what the engine keeps.
+_START = """\
+client=$1 dir=$2 scratch=$3 on=$4
+root=$dir/root
+mkdir -- "$root" && cd "$root" || exit 1
+mkdir bin data etc proc strata sys tmp usr var || exit 1
+rmdir bin
+for link in bin lib lib32 lib64 sbin; do
+  if [ -L "/$link" ]; then ln -s "usr/$link" "$link"; elif [ -d "/$link" ]; then cp -a "/$link" "$link"; fi || exit 1
+done
+for file in group ld.so.cache passwd; do
+  if [ -e "/etc/$file" ]; then cp -- "/etc/$file" etc; fi || exit 1
+done
+[ ! -d /etc/alternatives ] || cp -a /etc/alternatives etc || exit 1
+cp -- "$(command -v strata-engine)" strata/strata-engine && cp -- "$(command -v busybox)" strata/busybox || exit 1
+tar --create --file "$dir/root.tar" . && "$client" load "$dir/root.tar" box >/dev/null || exit 1
+cd / && rm -rf -- "$root" "$dir/root.tar" || exit 1
+set -- "/usr:/usr:ro" "$scratch:$scratch"
+if [ "$on" = volume ]; then
+  volume=$(readlink -f -- "${client%/*}/storage")/strata-volume
+  mkdir -- "$volume" && set -- "$@" "$volume:/data" || exit 1
+fi
+"$client" create box box "$@" -- /strata/busybox sh -c 'trap "exit 0" TERM; /strata/busybox sleep 2147483 & wait' \\
+  >/dev/null && "$client" start box"""
+
+_STOP = 'if [ -x "$1" ]; then "$1" remove box >/dev/null 2>&1; fi; exit 0'
+
+# $1 client.
+_LOOK = 'pid=$("$1" pid box) && [ "$pid" -gt 0 ] && cat "/proc/$pid/mountinfo"'
+
+
+class ContainerDriver:
+    info = INFO
+
+    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
+        return []
+
+    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
+        return standard_reasons(facts, self.info.tools)
+
+    def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
+        if spec["on"] == "volume" and below[0].thin_pool is not None:
+            raise BadInput(
+                "container(volume) needs a directory for the volume, and an engine on a thin pool has none; "
+                "measure on its root."
+            )
+        inside = (below[0].path, "exec", _NAME, "/usr/bin/env", _PATH)
+        return Provides(Kind.CONTAINER, DATA, below[0].size_bytes, ours=below[0].ours, inside=inside)
+
+    def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
+        start = sh(_START, below[0].path, place.dir, place.scratch, str(spec["on"]))
+        # The engine would end it too; asked for here, its end is timed.
+        return [Step(start, sh(_STOP, below[0].path), "start the container")]
+
+    def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        return [sh(_LOOK, below[0].path)]
+
+    def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
+        mounts = output(seen, 0)
+        if mounts is None:
+            return [f"container: it does not run any more: {said(seen, 0)}."]
+        points = {fields[4] for line in mounts.stdout.splitlines() if len(fields := line.split()) > 4}
+        if "/" not in points:
+            return ["container: what it has mounted cannot be read; report this as a bug."]
+        if (DATA in points) is not (spec["on"] == "volume"):
+            return [f"container: {DATA} is {'' if DATA in points else 'not '}a mount of its own."]
+        return []
+
+
+DRIVER = ContainerDriver()

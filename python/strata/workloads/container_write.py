@@ -1,0 +1,106 @@
+"""`container/write`: what writing to a container's own layer costs."""
+
+from __future__ import annotations
+
+from strata.model import (
+    Call,
+    Command,
+    Facts,
+    Kind,
+    Measured,
+    Metric,
+    Param,
+    ParamType,
+    Target,
+    TrialOutput,
+    TrialPlan,
+    Workload,
+    WorkloadInfo,
+)
+from strata.workloads import _batch, _image
+from strata.workloads._batch import Phase
+from strata.workloads._common import declared
+
+_MIB = 1 << 20
+
+# One byte more in a file of the image: what keeps whole files copies all of it first.
+_COPY_UP = "echo >>/large && sync /large"
+
+# $1 how many files of 4 KiB, all on the disk at the end.
+_SMALL = """\
+mkdir /small && number=0
+block=$(dd if=/dev/zero bs=4096 count=1 2>/dev/null | tr '\\\\0' x)
+while [ "$number" -lt "$1" ]; do echo "$block" >"/small/$number" || exit 1; number=$((number + 1)); done
+sync -f /small/0"""
+
+_OPERATIONS = {
+    "copy_up": "adding a byte to a large file of the image, and forcing that to the disk",
+    "small": "writing many small files in a container, and forcing them to the disk",
+}
+
+
+class Write:
+    info = WorkloadInfo(
+        name="container/write",
+        about=(
+            "In running containers, one after another: a byte is added to a large file of the image, then many files "
+            "of 4 KiB are written; both to the container's own layer, and forced to the disk."
+        ),
+        params=(
+            Param("count", ParamType.INT, "how many containers", default=3, minimum=1, maximum=1000, positional=True),
+            Param("large", ParamType.SIZE, "size of the large file", default=128 * _MIB, minimum=_MIB),
+            Param("small", ParamType.INT, "how many small files", default=1000, minimum=1, maximum=1_000_000),
+            _image.FILES,
+            _image.SIZE,
+        ),
+        metrics=(
+            Metric("write_s", "s", "lower", "time of both in all containers"),
+            *(metric for name, about in _OPERATIONS.items() for metric in _batch.operation_metrics(name, about)),
+            Metric("small_files_per_s", "1/s", "higher", "small files written per second"),
+        ),
+        primary="write_s",
+        accepts=frozenset({Kind.ENGINE}),
+        tools=_image.TOOLS,
+    )
+
+    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
+        return _image.reasons(spec)
+
+    def checks(self, spec: Call) -> list[Command]:
+        return []
+
+    def data_bytes(self, spec: Call) -> int:
+        count = int(spec["count"] or 1)
+        return int(spec["size"] or 0) + (1 + count) * int(spec["large"] or 0) + 8192 * count * int(spec["small"] or 1)
+
+    def primary_of(self, spec: Call) -> Metric:
+        return declared(self.info, self.info.primary)
+
+    def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        client, count = target.path, int(spec["count"] or 1)
+        names = [f"c{number}" for number in range(1, count + 1)]
+        small = ("/bin/sh", "-c", _SMALL, "sh", str(spec["small"]))
+        phases = (
+            Phase("create", [(client, "create", _image.IMAGE, name, "--", *_image.STAY) for name in names]),
+            Phase("start", [(client, "start", name) for name in names]),
+            Phase("copy_up", [(client, "exec", name, "/bin/sh", "-c", _COPY_UP) for name in names]),
+            Phase("small", [(client, "exec", name, *small) for name in names]),
+            Phase("remove", [(client, "remove", name) for name in names]),
+        )
+        return TrialPlan(
+            prepare=(_image.make(client, scratch, spec, seed, int(spec["large"] or 0)),),
+            measure=_batch.measure(scratch, 600.0 + 600.0 * count),
+            collect=_batch.collect(scratch),
+            put={_batch.plan_path(scratch): _batch.plan_text(phases)},
+        )
+
+    def read(self, spec: Call, output: TrialOutput) -> Measured:
+        done = _batch.read(output, tuple(_OPERATIONS))
+        figures = {"write_s": sum(done[name].wall_s for name in _OPERATIONS)}
+        for name in _OPERATIONS:
+            figures |= _batch.operation_figures(name, done[name])
+        files = int(spec["count"] or 1) * int(spec["small"] or 1)
+        return Measured(metrics={**figures, "small_files_per_s": files / done["small"].wall_s})
+
+
+WORKLOADS: tuple[Workload, ...] = (Write(),)

@@ -1,0 +1,139 @@
+"""kill -9 while 25 containers run, an engine of the user's beside them: `strata clean` leaves that and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.fault, pytest.mark.timeout(600)]
+
+STRATA = Path(sys.executable).with_name("strata")
+COUNT = 25
+LOAD = f"container/lifecycle(count={COUNT}, parallel=4, files=20, size=1M)"
+
+
+class Users:
+    """Somebody else's Podman with a container that runs."""
+
+    def __init__(self, folder: Path) -> None:
+        places = {"--root": "root", "--runroot": "state", "--tmpdir": "tmp"}
+        self._options = ("podman", *(word for name, at in places.items() for word in (name, f"{folder}/{at}")),
+                         "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "none",
+                         "--runtime", "runc")  # fmt: skip
+        root = folder / "rootfs/bin"
+        root.mkdir(parents=True)
+        shutil.copy(shutil.which("busybox") or "/bin/busybox", root / "busybox")
+        self.run("import", "--quiet", self.packed(folder), "localhost/users")
+        limits = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=8192:8192")
+        self.run("run", "--detach", "--network", "none", "--name", "precious", *limits, "localhost/users",
+                 "/bin/busybox", "sleep", "100000")  # fmt: skip
+        self.pid = self.run("inspect", "--format", "{{.State.Pid}}", "precious")
+
+    def packed(self, folder: Path) -> str:
+        subprocess.run(("tar", "-C", str(folder / "rootfs"), "-cf", str(folder / "root.tar"), "."), check=True)
+        return str(folder / "root.tar")
+
+    def run(self, *words: str) -> str:
+        done = subprocess.run((*self._options, *words), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def intact(self) -> bool:
+        running = self.run("ps", "--format", "{{.Names}}")
+        return running == "precious" and Path(f"/proc/{self.pid}/comm").read_text().strip() == "busybox"
+
+
+@pytest.fixture
+def users() -> Iterator[Users]:
+    if shutil.which("podman") is None:
+        pytest.skip("podman is not installed; scripts/os-packages.sh test installs it")
+    locks = Path("/dev/shm/libpod_lock")
+    had_locks = locks.exists()
+    folder = Path(tempfile.mkdtemp(prefix="users-"))  # Podman refuses a longer path for its state
+    engine = Users(folder)
+    try:
+        yield engine
+    finally:
+        engine.run("rm", "--all", "--force", "--time", "0")
+        engine.run("rmi", "--all", "--force")
+        for point in (folder / "root/vfs", folder / "root/overlay"):
+            subprocess.run(("umount", str(point)), capture_output=True)
+        shutil.rmtree(folder)
+        if not had_locks:
+            locks.unlink(missing_ok=True)
+
+
+def running() -> int:
+    """First processes of containers in control groups of ours."""
+    found = 0
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "cmdline").read_bytes().startswith(b"/bin/sh\0"):
+                found += "/strata-" in (entry / "cgroup").read_text()
+        except OSError:
+            continue
+    return found
+
+
+def left(directory: Path) -> list[str]:
+    """What carries the names of this run. Others' runs may have things of the kind on the machine."""
+    with sqlite3.connect(f"file:{directory / 'strata.db'}?mode=ro", uri=True) as sql:
+        (uuid,) = sql.execute("SELECT uuid FROM run").fetchone()
+    name = f"strata-{uuid.replace('-', '')[:6]}-"
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(directory) in line]
+    find = ("find", "/sys/fs/cgroup", "-type", "d", "-path", f"*/{name}*")
+    groups = subprocess.run(find, capture_output=True, text=True).stdout.splitlines()
+    list_loops = ("losetup", "--list", "--noheadings", "--output", "BACK-FILE")
+    loops = subprocess.run(list_loops, capture_output=True, text=True).stdout.splitlines()
+    processes = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+        except OSError:
+            continue
+        if f"{directory}/work".encode() in words or f"/run/{name}".encode() in words:
+            processes.append(words.replace(b"\0", b" ").decode())
+    files = [str(path) for path in (directory / "work").rglob("*")] + [str(p) for p in Path("/run").glob(f"{name}*")]
+    return mounts + groups + [line for line in loops if str(directory) in line] + processes + files
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        "disk | ext4 | podman",
+        "disk | btrfs | podman(btrfs)",
+        "disk | ext4 | docker",
+        "disk | ext4 | docker(fuse-overlayfs)",
+        "disk | btrfs | docker(btrfs)",
+        "disk | ext4 | containerd",
+    ],
+)
+def test_killed_in_the_middle_of_25_containers(stack: str, users: Users, tmp_path: Path) -> None:
+    program = {"podman": "podman", "docker": "dockerd", "containerd": "ctr"}[stack.split(" | ")[2].partition("(")[0]]
+    if shutil.which(program) is None or ("fuse" in stack and shutil.which("fuse-overlayfs") is None):
+        pytest.skip(f"{program} or what it needs is not installed; scripts/os-packages.sh test installs it")
+    directory = tmp_path / "run"
+    argv = (STRATA, "run", stack, "-w", LOAD, "--rounds", "1", "--size", "disk=2G", "--out", directory)
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        give_up = time.monotonic() + 200
+        while running() < COUNT and process.poll() is None and time.monotonic() < give_up:
+            time.sleep(0.02)
+        assert running() >= COUNT - 5, f"{running()} containers run"
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    done = subprocess.run((STRATA, "clean", directory), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert left(directory) == []
+    assert users.intact()
