@@ -33,7 +33,7 @@ class Belief:
     sure: float  # P(the chosen one is within the margin of the best)
     best: Array  # P(this one is the best)
     close: Array  # P(this one is within the margin of the best)
-    tied: Ints  # indices, likeliest first
+    tied: Ints  # not shown to be worse than the chosen one by the margin or more, or likely the best; best first
     level: Array  # posterior mean of the score
     gap: Array  # of the score to the chosen one's
     half: Array  # half the width of the 95 % interval of `gap`, one by one
@@ -68,8 +68,9 @@ def believe(
     chosen = int(max(leading, key=lambda k: close[k]))
     by_mass = np.argsort(-best, kind="stable")
     likely = by_mass[: int(np.searchsorted(np.cumsum(best[by_mass]), TIED_MASS)) + 1]
-    tied = {chosen, *likely.tolist(), *np.flatnonzero(close > 1 - TIED_MASS).tolist()}
-    spread = wide * np.sqrt(spread2_of_gaps(posteriors, shares, chosen))
+    gap, half = mean - mean[chosen], INTERVAL_Z * wide * np.sqrt(spread2_of_gaps(posteriors, shares, chosen))
+    as_good = gap + half >= -margin
+    tied = {chosen, *likely.tolist(), *eligible[as_good[eligible]].tolist()}
     return Belief(
         chosen=chosen,
         sure=float(close[chosen]),
@@ -77,8 +78,8 @@ def believe(
         close=close,
         tied=np.array(sorted(tied, key=lambda k: (k != chosen, -mean[k])), dtype=np.int64),
         level=mean,
-        gap=mean - mean[chosen],
-        half=INTERVAL_Z * spread,
+        gap=gap,
+        half=half,
         draws=drawn,
     )
 

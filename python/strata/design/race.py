@@ -6,8 +6,6 @@ import math
 import random
 from collections.abc import Sequence
 
-import numpy as np
-
 from strata.analysis.cells import score_table
 from strata.analysis.evidence import CERTIFYING, FAILURES_TO_DROP
 from strata.analysis.survivors import standing
@@ -32,24 +30,22 @@ def next_batch(
     done = _rounds_done(view)
     failed = _failures(view)
     margin, confidence = -math.log1p(-view.rule.within), view.rule.confidence
-    number = 0
     table = score_table(view, stacks)[:, :CERTIFYING]
-    while True:
+    begun = 1 + max((number for rounds in done.values() for number in rounds if number < CERTIFYING), default=-1)
+    # The round that was begun last may not be over: then what is left of it comes first.
+    for number in (max(begun - 1, 0), begun):
         now = standing(table[:, :number], margin, confidence)
         alive = [stacks[k] for k in now.alive if failed.get(stacks[k], 0) < FAILURES_TO_DROP]
-        if now.settled or (number >= 2 and len(alive) < 2) or not alive:
-            return stopped(_settled(stacks, now.leader, alive, number, view.rule.within, confidence))
-        if number >= MOST_ROUNDS:
-            return stopped(
-                f"Stopped after {number} rounds: {len(alive)} stacks are left, and no end is in sight; "
-                "call stacks equal that are further apart (--within)."
-            )
         left = [stack for stack in alive if number not in done.get(stack, set())]
+        if now.settled or not alive or (number >= 2 and len(alive) < 2):
+            return stopped(_settled(stacks, now.leader, alive, number, view.rule.within, confidence))
         if left:
             break
-        number += 1
-        if table.shape[1] < number:
-            table = np.hstack([table, np.full((len(stacks), 1), np.nan)])
+    if number >= MOST_ROUNDS:
+        return stopped(
+            f"Stopped after {number} rounds: {len(alive)} stacks are left, and no end is in sight; "
+            "call stacks equal that are further apart (--within)."
+        )
     if used_up(len(left), seconds_left, seconds_per_visit):
         budget = "" if view.rule.budget_s is None else f" of {human_time(view.rule.budget_s)}"
         return stopped(f"Stopped: the budget{budget} is used up after {number} rounds; {len(alive)} stacks are left.")

@@ -26,7 +26,7 @@ NOISES: dict[str, dict[str, float]] = {
     "drifty": {"drift": 3.0},
     "bimodal": {"bimodal": 0.4},
     "loud": {"spread": 2.0},  # times the usual
-    "equal": {},  # the noise of realistic, on stacks that are all the same
+    "equal": {},  # one stack under many names: it misbehaves alike under all of them
 }
 
 
@@ -81,6 +81,7 @@ class Pretended:
 
     truth: Truth
     noise: Noise
+    alike: bool = False  # all stacks misbehave as one, each with luck of its own
     seconds: float = 0.0
     _visits: dict[int, int] = field(default_factory=dict)
     _trial: int = 0
@@ -92,7 +93,10 @@ class Pretended:
         return [self.more(stack) for _ in range(trials)]
 
     def more(self, stack: int) -> float:
-        error = self.noise.draw(str(stack), self.seconds / 3600, visit=self._visits[stack], trial=self._trial)
+        name, visit = str(stack), self._visits[stack]
+        if self.alike:
+            name, visit = "the one stack", visit * self.truth.level.size + stack
+        error = self.noise.draw(name, self.seconds / 3600, visit=visit, trial=self._trial)
         self._trial += 1
         self.seconds += TRIAL_S
         return float(self.truth.level[stack]) + error
@@ -103,4 +107,4 @@ def machine_of(truth: Truth, seed: int, noise: str = "realistic") -> Pretended:
     settings = dict(NOISES[noise])
     louder = settings.pop("spread", 1.0)
     low, high = 0.01 * louder, 0.25 * louder
-    return Pretended(truth, Noise(seed, spread=(low, high), **settings))
+    return Pretended(truth, Noise(seed, spread=(low, high), **settings), alike=noise == "equal")
