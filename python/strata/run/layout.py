@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import zip_longest
 from typing import cast
 
 from strata.errors import BadInput
@@ -66,6 +67,17 @@ class Layout:
         """The first tenant's; the others' are alike."""
         return self.tops[0]
 
+    def levels(self) -> list[list[tuple[Placed, Step]]]:
+        """The steps in the order of building. Those of one layer of several tenants take turns: what is only waited
+        for, such as guests that boot, goes on at the same time."""
+        levels: list[list[Placed]] = []
+        for placed in self.layers:
+            if placed.tenant is not None and levels[-1][0].tenant is not None and levels[-1][0].node is placed.node:
+                levels[-1].append(placed)
+            else:
+                levels.append([placed])
+        return [_by_turns(level) for level in levels]
+
     @property
     def guests(self) -> tuple[Guest, ...]:
         """Those that its layers start, in the order in which they do."""
@@ -91,6 +103,11 @@ class Layout:
             at = [path for _, path, _ in found].index(shared)
             found[at : at + 1] = [(found[at][0], path, number) for number, path in enumerate(volumes, start=1)]
         return [(layer, path) for layer, path, whose in found if tenant is None or whose == tenant]
+
+
+def _by_turns(level: Sequence[Placed]) -> list[tuple[Placed, Step]]:
+    turns = zip_longest(*([(placed, step) for step in placed.steps()] for placed in level))
+    return [each for turn in turns for each in turn if each is not None]
 
 
 def lay_out(
@@ -142,13 +159,10 @@ def lay_out(
     forking = placed[-1]
     driver = cast("Forking", forking.driver)
     shares = tuple(driver.shares(fork.call, forking.below, forking.place))
-    tops = []
-    for tenant, share in enumerate(shares, start=1):
-        (whole,) = forking.below
-        inherited = replace(share, rehearsals=whole.rehearsals, mend=whole.mend, guest=whole.guest)
-        for node in above:
-            inherited = put(node, (inherited,), tenant)
-        tops.append(inherited)
+    (whole,) = forking.below
+    tops = [replace(share, rehearsals=whole.rehearsals, mend=whole.mend, guest=whole.guest) for share in shares]
+    for node in above:
+        tops = [put(node, (below,), tenant) for tenant, below in enumerate(tops, start=1)]
     return Layout(tuple(placed), directory, f"{directory}/scratch", tuple(tops), shares)
 
 

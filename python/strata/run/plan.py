@@ -199,11 +199,12 @@ def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_
     inside = laid_out.top.guest
     devices = laid_out.block_devices(inside) or [("disk", device) for device in directory.devices]
     steps: list[tuple[Guest | None, Step]] = [(None, layout.directory_step(laid_out))]
-    for placed in laid_out.layers:
-        steps += [(placed.guest, step) for step in placed.steps()]
-        started = placed.provides.guest
-        if started is not None and started != placed.guest and placed.guest is None:
-            steps.append((started, layout.guest_directory_step(laid_out, started)))
+    for level in laid_out.levels():
+        steps += [(placed.guest, step) for placed, step in level]
+        for placed in {id(placed): placed for placed, _ in level}.values():
+            started = placed.provides.guest
+            if started is not None and placed.guest is None:
+                steps.append((started, layout.guest_directory_step(laid_out, started)))
     lines = ["# build", *_typed([(guest, step.do) for guest, step in steps])]
     lines += ["# read back"]
     lines += _typed([(placed.guest, command) for placed in laid_out.layers for command in placed.inspection()])

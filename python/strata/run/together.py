@@ -38,10 +38,11 @@ _ALL = """\
 for part; do sh "$part/measure" > "$part/out" 2> "$part/err" < /dev/null & echo $! > "$part/pid"; done
 for part; do wait "$(cat "$part/pid")"; echo $? > "$part/code"; done"""
 
-# $1 when to start, by the clock of this machine; the rest: what.
-_AT = (
-    "use Time::HiRes qw(time sleep); my $left = shift(@ARGV) - time; sleep($left) if $left > 0; exec @ARGV or exit 127"
-)
+# $1 when to start, in ms of Unix time by the clock of this machine; the rest: what.
+_AT = """\
+left=$(($1 - $(date +%s%3N))); shift
+if [ "$left" -gt 0 ]; then sleep "$(printf %d.%03d $((left / 1000)) $((left % 1000)))"; fi
+exec "$@\""""
 
 
 @dataclass(slots=True)
@@ -149,7 +150,7 @@ def _from_threads(parts: Sequence[Part], outside: Outside) -> Watched | None:
 
     def measure(part: Part, start: float) -> None:
         command = part.steps.measure
-        argv = ("perl", "-e", _AT, f"{start:.6f}", *command.argv)
+        argv = ("sh", "-c", _AT, "sh", str(round(start * 1000)), *command.argv)
         try:
             part.ended.append(part.host.run(replace(command, argv=argv), check=False))
         except VisitFailed as error:

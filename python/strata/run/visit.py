@@ -133,12 +133,13 @@ def _remove(bench: Workbench, site: Site, attempt: int, cause: str | None, befor
 
 def _build(bench: Workbench, machines: Machines, plan: layout.Layout) -> None:
     journal.carry_out(bench.store, machines.outer, machines.attempt, "visit", layout.directory_step(plan))
-    for placed in plan.layers:
-        for step in placed.steps():
+    for level in plan.levels():
+        for placed, step in level:
             bench.interrupts.check()
             bench.listener(StepStarted(step.why))
             machines.carry_out(placed, step)
-        machines.started(placed, plan)
+        for placed in {id(placed): placed for placed, _ in level}.values():
+            machines.started(placed, plan)
     wrong = _differences(bench, machines, plan)
     if wrong:
         raise NotAsAsked("the stack is not as it was asked for: " + "; ".join(wrong))
