@@ -95,6 +95,7 @@ class WorkloadInfo:
     metrics: tuple[Metric, ...]
     primary: str  # name of the metric that decides
     accepts: frozenset[Kind]
+    in_guest: bool = False  # only where the target is in a guest
     variants: tuple[str, ...] = ()  # "study": run to its end as published
     tools: Mapping[str, str] = field(default_factory=dict)
 
@@ -187,12 +188,16 @@ class GuestImage:
     ssh: tuple[str, ...] = ("ssh",)  # the client's command but for `-p PORT -- root@127.0.0.1`
 
 
+BOOT_TIME = "/run/strata-boot-s"
+"""In a guest: how long it took from its start to its first command, in seconds; where it was measured."""
+
+
 @dataclass(frozen=True, slots=True)
 class Guest:
     """A virtual machine that a layer starts. Ending it is the undo of all that was done inside."""
 
     name: str
-    # on the machine that started it; holds `port` (of 127.0.0.1, leads to its ssh), `pid` and `console`
+    # on the machine that started it; holds `port` (of 127.0.0.1, leads to its ssh), `pid`, `console` and `boot_s`
     dir: str
     image: GuestImage
     memory_bytes: int = 0

@@ -14,7 +14,7 @@ from strata.errors import GuestLost, HostLost, VisitFailed
 from strata.hosts import guest as guests
 from strata.hosts.base import Host, Interruption
 from strata.hosts.guest import GuestHost
-from strata.model import Command, Guest, Step
+from strata.model import BOOT_TIME, Command, Guest, Step
 from strata.run import journal
 from strata.run.layout import Layout, Placed, guest_directory_step
 from strata.store.writer import Store
@@ -62,6 +62,7 @@ class Machines:
         if guest is None or guest == placed.guest or guest in self._open:
             return
         self._open[guest] = GuestHost(guest, self.outer, self.marker, self.interruption)
+        self._open[guest].write(BOOT_TIME, self.outer.read(f"{guest.dir}/boot_s") or "")
         self._inside("visit", guest, guest_directory_step(layout, guest))
 
     def remove(self, progress: Callable[[str], None]) -> None:

@@ -324,7 +324,10 @@ def _target_reasons(
     stack: Stack, workloads: Sequence[tuple[Call, Workload]], drivers: Mapping[str, LayerDriver]
 ) -> list[str]:
     kind = _kind(stack, drivers)
-    return [
+    nowhere = [call.text for call, workload in workloads if workload.info.in_guest]
+    if nowhere and _starts_guest(stack.top, drivers):
+        nowhere = []
+    return [f"{text} runs in a guest, and this stack has none; put vm into it." for text in nowhere] + [
         f"{call.text} runs on a {' or a '.join(sorted(workload.info.accepts))}, and this stack ends in a {kind}."
         for call, workload in workloads
         if kind not in workload.info.accepts

@@ -189,7 +189,8 @@ def _clock_ahead_s(host: Host) -> float:
 def _overlap_pct(parts: Sequence[Part]) -> float:
     together_s = min(part.began + part.took_s for part in parts) - max(part.began for part in parts)
     shortest_s = min(part.took_s for part in parts)
-    return 100.0 * max(together_s, 0.0) / shortest_s if shortest_s > 0 else 0.0
+    # Start and end come from subtractions of large numbers.
+    return 100.0 * min(max(together_s, 0.0) / shortest_s, 1.0) if shortest_s > 0 else 0.0
 
 
 # ---------------------------------------------------------------- what came of it

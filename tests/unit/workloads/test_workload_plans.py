@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import BadInput, Refused, WorkloadFailed
-from strata.model import Call, Kind, Param, ParamType, Target, TrialOutput, TrialPlan, Workload
+from strata.model import BOOT_TIME, Call, Kind, Param, ParamType, Target, TrialOutput, TrialPlan, Workload
 from strata.workloads import catalogue, find, workloads
 
 from .workload_calls import FACTS, call
@@ -108,7 +108,10 @@ def test_nothing_is_planned_outside_target_and_scratch(workload: Workload) -> No
         plan = workload.plan(spec, DIRECTORY, "/scratch", 7)
         argvs = [*(c.argv for c in plan.prepare), plan.measure.argv]
         paths = [part.rpartition("=")[2] for argv in argvs for part in argv if part.rpartition("=")[2].startswith("/")]
-        assert all(path.startswith(("/target", "/scratch")) for path in [*paths, *plan.put, *plan.collect.values()])
+        # of the boot time it is only read
+        assert all(
+            path.startswith(("/target", "/scratch", BOOT_TIME)) for path in [*paths, *plan.put, *plan.collect.values()]
+        )
 
 
 def test_the_registry_finds_the_published_and_the_usual() -> None:

@@ -1,0 +1,80 @@
+"""Tenants on this machine without guests: apart from each other, at the same time, and gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from strata.model import Outcome
+from strata.store import reader
+
+pytestmark = [
+    pytest.mark.host,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(os.geteuid() != 0, reason="building stacks needs root"),
+]
+
+STRATA = str(Path(sys.executable).with_name("strata"))
+
+
+def run(out: Path, stack: str, *loads: str) -> subprocess.CompletedProcess[str]:
+    wanted = [word for load in loads for word in ("-w", load)]
+    argv = [STRATA, "run", stack, *wanted, "--size", "disk=512M", "--rounds", "1", "--out", str(out)]
+    return subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def test_everybody_s_load_is_added_up(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = run(out, "disk | ext4 | tenants(3)", "fio/randrw-75-25(runtime=5s, size=16M)")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (trial,) = reader.view(out).trials
+    assert trial.outcome is Outcome.OK, trial.reason
+    assert trial.metrics["tenants.overlap_pct"] >= 99
+    each = [trial.metrics[f"tenant{tenant}.iops"] for tenant in (1, 2, 3)]
+    assert min(each) > 0 and trial.metrics["iops"] == pytest.approx(sum(each))
+    assert trial.metrics["disk.write_bytes"] > 0 and trial.metrics["host.cpu_busy_pct"] > 0
+    assert not list((out / "work").glob("*"))
+
+
+def test_loads_with_a_tenant_run_together_and_have_results_of_their_own(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    loads = ("fio/randrw-75-25@1(runtime=5s, size=16M)", "filebench/varmail@2(runtime=5s, nfiles=100)")
+    done = run(out, "disk | ext4 | tenants(3)", *loads)
+    assert done.returncode == 0, done.stdout + done.stderr
+    trials = {trial.workload: trial for trial in reader.view(out).trials}
+    assert set(trials) == set(loads)
+    assert {trial.outcome for trial in trials.values()} == {Outcome.OK}
+    assert len({trial.metrics["tenants.overlap_pct"] for trial in trials.values()}) == 1
+
+
+def test_one_that_fails_fails_all_with_its_reason(tmp_path: Path) -> None:
+    script = tmp_path / "fail.sh"
+    script.write_text("#!/bin/sh\necho out of luck >&2\nexit 3\n")
+    out = tmp_path / "run"
+    done = run(out, "disk | ext4 | tenants(2)", "fio/randrw-75-25@1(runtime=3s, size=16M)", f"command:{script}@2")
+    assert done.returncode == 1, done.stdout + done.stderr
+    trials = reader.view(out).trials
+    assert len(trials) == 2
+    for trial in trials:
+        assert trial.outcome is Outcome.FAILED and "tenant 2" in (trial.reason or "")
+        assert "out of luck" in (trial.reason or "")
+    assert not list((out / "work").glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("stack", "loads", "words"),
+    [
+        ("disk | ext4 | tenants(2)", ["null@3"], "not among the 2"),
+        ("disk | ext4", ["null@1"], "add tenants"),
+        ("disk | ext4 | tenants(2)", ["null@1", "dd/seqwrite-sync@1(size=1M)"], "has 2 loads"),
+        ("disk | tenants(2) | ext4", ["null"], "put lvmthin on it"),
+    ],
+)
+def test_what_cannot_be_is_said_in_the_plan(stack: str, loads: list[str], words: str) -> None:
+    wanted = [word for load in loads for word in ("-w", load)]
+    done = subprocess.run([STRATA, "plan", stack, *wanted], capture_output=True, text=True)
+    assert words in " ".join((done.stdout + done.stderr).split())
