@@ -72,6 +72,22 @@ def test_a_stack_goes_on_inside_the_guest(tmp_path: Path) -> None:
     assert left(out) == []
 
 
+def test_a_limit_holds_for_direct_and_for_buffered_writes(tmp_path: Path) -> None:
+    job = tmp_path / "writes.fio"
+    job.write_text(
+        "[global]\nrw=randwrite\nbs=4k\nsize=16M\ntime_based\nruntime=8\nstonewall\nfilename=data\n"
+        "[direct]\ndirect=1\nioengine=libaio\niodepth=16\n"
+        "[buffered]\nfsync=1\n"
+    )
+    out = tmp_path / "run"
+    done = strata("run", "disk | vm(write_iops=100) | ext4", "-w", f"fio:{job}", *SIZE, "--out", str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (trial,) = reader.view(out).trials
+    # What the guest's disk took, by the guest's own counter, over the two jobs; a little is saved up before them.
+    assert trial.wall_s is not None
+    assert 20 < trial.metrics["vm.writes"] / trial.wall_s < 125
+
+
 def test_a_guest_that_panics_is_tried_again_and_told_of(tmp_path: Path) -> None:
     script = tmp_path / "panic.sh"
     script.write_text("#!/bin/sh\necho c > /proc/sysrq-trigger\nsleep 60\n")

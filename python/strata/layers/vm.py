@@ -3,6 +3,7 @@ system, which is the lab's and is read-only memory. What stands above it is buil
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from strata.layers._steps import output, said, sh, standard_reasons
@@ -38,6 +39,14 @@ _CACHE = {
     "unsafe": (False, True, True),
 }
 
+# Argument, its type, what it counts, and what QEMU calls it.
+_LIMITS = (
+    ("read_iops", ParamType.INT, "reads", "iops-read"),
+    ("write_iops", ParamType.INT, "writes", "iops-write"),
+    ("read_bps", ParamType.SIZE, "bytes read", "bps-read"),
+    ("write_bps", ParamType.SIZE, "bytes written", "bps-write"),
+)
+
 INFO = LayerInfo(
     name="vm",
     about="A virtual machine whose disk is the image or device below; what stands above is built inside it.",
@@ -71,6 +80,10 @@ INFO = LayerInfo(
             "turn written zeroes into a hole (unmap, with discard) or a cheap write (on)",
             default="off",
             choices=("off", "on", "unmap"),
+        ),
+        *(
+            Param(name, kind, f"at most so many {what} a second, held by QEMU", minimum=1, group="limit")
+            for name, kind, what, _ in _LIMITS
         ),
         Param("cpus", ParamType.INT, "virtual processors", default=1, minimum=1, maximum=64),
         Param("memory", ParamType.SIZE, "memory of the guest", default=512 * _MIB, minimum=256 * _MIB),
@@ -262,11 +275,17 @@ def _disk(spec: Call, below: Provides, serial: str) -> list[str]:
     line = ["-blockdev", f"driver={protocol},node-name=file,filename={path},{cache},aio={spec['aio']},{discard}"]
     zeroes = f"detect-zeroes={spec['detect_zeroes']}"
     line += ["-blockdev", f"driver={form},node-name=disk,file=file,{cache},{discard},{zeroes}"]
+    top = "disk"
+    limits = {theirs: int(spec[ours] or 0) for ours, _, _, theirs in _LIMITS if spec[ours] is not None}
+    if limits:
+        top = "limited"
+        line += ["-object", json.dumps({"qom-type": "throttle-group", "id": "limit", "limits": limits})]
+        line += ["-blockdev", f"driver=throttle,node-name={top},throttle-group=limit,file=disk,{cache},{discard}"]
     thread = ",iothread=io" if spec["iothread"] else ""
     if thread:
         line += ["-object", "iothread,id=io"]
     # An error is the guest's to see, as on a real disk; by default QEMU would stop the guest when there is no room.
-    about = f"drive=disk,serial={serial},write-cache={_on(write_cache)}"
+    about = f"drive={top},serial={serial},write-cache={_on(write_cache)}"
     errors = ",rerror=report,werror=report"
     match spec["bus"]:
         case "virtio-scsi":

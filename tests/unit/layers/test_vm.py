@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 
@@ -55,6 +56,17 @@ def test_an_image_is_read_in_its_format_and_a_device_as_it_is() -> None:
     assert option(words, "-blockdev").startswith("driver=host_device,") and "driver=raw," in option(
         words, "-blockdev", 1
     )
+
+
+def test_a_limit_is_a_throttle_on_top_of_the_disk() -> None:
+    words = line(read_iops=100, write_bps=8 << 20)
+    assert json.loads(option(words, "-object")) == {
+        "qom-type": "throttle-group",
+        "id": "limit",
+        "limits": {"iops-read": 100, "bps-write": 8 << 20},
+    }
+    assert option(words, "-blockdev", 2).startswith("driver=throttle,node-name=limited,throttle-group=limit,file=disk,")
+    assert any("drive=limited" in word for word in words)
 
 
 def test_the_guest_s_system_comes_from_the_lab() -> None:
