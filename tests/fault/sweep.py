@@ -26,11 +26,15 @@ import strata.cli.clean
 import strata.cli.run
 import strata.run.session
 import strata.run.testbeds
+from strata.cli.run import Decide
 from strata.cli.written import Where
 from strata.errors import StrataError
 from strata.hosts.local import LocalHost
 from strata.model import Command, Completed
 from strata.store.writer import Store
+
+DAEMONS = {"qemu-storage-da", "qemu-nbd", "nbdfuse"}
+"""What layers leave running without the mark of the run, as the kernel cuts their names."""
 
 
 class Countdown:
@@ -96,7 +100,7 @@ def child(moments: int, expression: str, workloads: list[str]) -> None:
         setattr(Store, name, counted(name, countdown))
     try:
         strata.cli.run.run(
-            [expression], workloads, Path(DIRECTORY), None, 1, ["disk=512M"], [], [], Where(), True, False
+            [expression], workloads, Path(DIRECTORY), Decide(rounds=1), ["disk=512M"], [], [], Where(), True, False
         )
     except StrataError as error:
         print(error, file=sys.stderr)
@@ -130,8 +134,12 @@ def look() -> dict[str, list[str]]:
     mark = f"STRATA_RUN={uuid}".encode()
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0"):
-                processes.append((entry / "comm").read_text().strip())
+            if not entry.name.isdigit():
+                continue
+            comm = (entry / "comm").read_text().strip()
+            named = comm in DAEMONS and DIRECTORY.encode() in (entry / "cmdline").read_bytes()
+            if named or mark in (entry / "environ").read_bytes().split(b"\0"):
+                processes.append(comm)
         except OSError:
             continue
     return {"loops": loops, "mounts": mounts, "files": files, "processes": processes}

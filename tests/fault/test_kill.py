@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,18 @@ def test_every_point_of_a_visit(tmp_path: Path, foreign: Foreign) -> None:
     assert any("strata-trial" in point for point in where)  # measuring
     assert any(point.startswith("during sh") for point in where)  # undoing
     assert killed >= 200, f"only {killed} points"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nbdfuse") is None, reason="needs nbdfuse: scripts/os-packages.sh run installs it")
+def test_daemons_that_outlive_their_step_are_ended_too(tmp_path: Path, foreign: Foreign) -> None:
+    directory = tmp_path / "run"
+    stack = "disk | ext4 | qcow2(size=64M) | qsd(cache=none) | ext4"
+    lines = finish(directory, start(directory, 10, 9, stack, "dd/seqwrite-sync(size=8M)"))
+    killed = check(directory, lines, workloads=1)
+    assert foreign.intact()
+    assert any("qcow2" in line["where"] or "setsid" in line["where"] or "device" in line["where"] for line in lines)
+    assert killed >= 15, f"only {killed} points"
 
 
 def test_while_a_workload_runs_and_with_other_layers(tmp_path: Path, foreign: Foreign) -> None:
