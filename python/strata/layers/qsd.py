@@ -67,13 +67,14 @@ _REMOVE_FILE = 'if findmnt --noheadings --mountpoint "$1" >/dev/null; then umoun
 # $1 directory, the rest: a program. A socket's path must be short, so it is named from there.
 _START = 'cd -- "$1" && shift && exec "$@"'
 
-# $1 directory, $2 file of the process number, the rest: nbdfuse. It has mounted when it writes that file.
+# $1 directory, $2 file that nbdfuse mounts over, the rest: nbdfuse. That file is empty until then; some versions write
+# their process number before.
 _MOUNT = """\
-cd -- "$1" && number=$2 && shift 2 || exit 1
+cd -- "$1" && file=$2 && shift 2 || exit 1
 setsid "$@" </dev/null >log 2>&1 &
 for pause in 0 0.05 0.1 0.2 0.4 0.8 1 2 4 8 16; do
   sleep "$pause"
-  if [ -s "$number" ]; then exit 0; fi
+  if [ -s "$file" ]; then exit 0; fi
   if ! kill -0 "$!" 2>/dev/null; then break; fi
 done
 cat log >&2
@@ -107,7 +108,9 @@ done
 device=$(readlink -f -- "$4")
 echo "device=$device"
 echo "discards=$(cat "/sys/block/${device##*/}/queue/discard_max_bytes")"
-echo "server=$(cat "/sys/block/${device##*/}/pid" 2>/dev/null)"
+# The kernel names the thread that waits in it.
+thread=$(cat "/sys/block/${device##*/}/pid" 2>/dev/null)
+[ -z "$thread" ] || sed -n 's/^Tgid:[^0-9]*/server=/p' "/proc/$thread/status"
 """
 )
 
@@ -150,7 +153,7 @@ class QsdDriver:
             return [Step(attach, end(option, number, device), "attach it with qemu-nbd")]
         export, mounter = _export(place), _mounter_file(place)
         serve = sh(_START, place.dir, *start, timeout_s=120.0)
-        mount = sh(_MOUNT, place.dir, mounter, *UNMARKED, *_mounter(place), timeout_s=120.0)
+        mount = sh(_MOUNT, place.dir, export, *UNMARKED, *_mounter(place), timeout_s=120.0)
         return [
             Step(sh(_LOAD_FUSE), None, "load fuse"),
             Step(sh(_MAKE_FILE, export), sh(_REMOVE_FILE, export), "make the file to mount it over"),
