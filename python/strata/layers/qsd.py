@@ -220,7 +220,15 @@ def _mounter_file(place: Place) -> str:
 
 
 def _mounter(place: Place) -> tuple[str, ...]:
-    return ("nbdfuse", f"--pidfile={_mounter_file(place)}", "--connections=1", _export(place), "--unix", _socket(place))
+    # On one connection it has hardly more than one request in flight; beyond 16, libfuse's ten threads are the limit.
+    return (
+        "nbdfuse",
+        f"--pidfile={_mounter_file(place)}",
+        "--connections=16",
+        _export(place),
+        "--unix",
+        _socket(place),
+    )
 
 
 def _socket(place: Place) -> str:

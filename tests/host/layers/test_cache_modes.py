@@ -128,3 +128,15 @@ def test_a_mode_flushes_as_it_promises(bench: Bench, mode: str) -> None:
 def test_a_store_that_forgets_flushes_is_exposed(bench: Bench, mode: str) -> None:
     """The positive control: below a cache that drops flushes no mode keeps its promise."""
     assert not PROMISES[mode](*counted(bench, mode, ["--filter=cache"]))
+
+
+def test_what_is_written_at_once_is_read_back(bench: Bench) -> None:
+    """QEMU's own FUSE export fails this at 10.0.2: it mixes up writes that are in flight at the same time."""
+    image = bench.put("qcow2", bench.put("ext4", bench.disk()), size=SIZE_BYTES)
+    device = bench.put("qsd", image, cache="none").provides.path
+    do(bench.steps)
+    how = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--ioengine=libaio", "--direct=1", "--size=32M")
+    verify = ("--verify=crc32c", "--do_verify=1", "--verify_state_save=0")
+    fio = subprocess.run(["fio", "--name=v", f"--filename={device}", *how, *verify], capture_output=True, text=True)
+    assert fio.returncode == 0, fio.stderr[-2000:]
+    undo(bench.steps)
