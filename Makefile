@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup setup-test demo lab test test-lab exact fuzz test-full lint lint-python lint-rust docs lock clean
+.PHONY: setup setup-test demo lab test test-lab exact fuzz test-full calibrate deciding lint lint-python lint-rust \
+	docs lock clean
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -68,6 +69,16 @@ fuzz:
 test-full: setup-test lab lint
 	cargo test --locked --quiet --workspace
 	$(VENV)/pytest tests $(wildcard benchmarks) -m "" --cov
+
+# Whether the stated confidence is kept: the long part, some 200 campaigns of each kind (about an hour of one core).
+calibrate: setup-test
+	STRATA_CALIBRATE=$${STRATA_CALIBRATE:-200} nice $(VENV)/pytest tests/unit/design/test_calibration.py tests/unit/analysis/test_calibration.py -m "" --timeout 0 -s
+
+# The figures and pictures of docs/concepts/deciding.md. SEED and CAMPAIGNS change what they are made of.
+SEED ?= 1
+CAMPAIGNS ?= 60
+deciding: setup
+	nice $(VENV)/python benchmarks/deciding.py --seed $(SEED) --campaigns $(CAMPAIGNS) docs/concepts/deciding
 
 lint: lint-rust lint-python
 

@@ -29,6 +29,8 @@ def as_file(campaign: Campaign, seed: int) -> str:
                 "within": format_percent(campaign.rule.within),
                 "confidence": format_percent(campaign.rule.confidence),
                 "budget": None if campaign.rule.budget_s is None else format_time(campaign.rule.budget_s),
+                "design": None if campaign.rule.design == "rounds" else campaign.rule.design,
+                "certify": campaign.rule.certify or None,
             }
         ),
         "seed": seed,

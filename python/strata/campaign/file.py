@@ -18,7 +18,7 @@
     workloads:
       - fio/randrw-75-25(runtime=10s)
       - {dd/seqwrite-sync: {size: {any: [1G, 2G]}}}
-    rule: {rounds: 5, within: 3%, confidence: 95%, budget: 2h}
+    rule: {rounds: 5, within: 3%, confidence: 95%, budget: 2h}  # design: auto|race|adaptive in place of rounds
     seed: 7
     seeds: 3                       # by the virtual clock, in place of rounds
 
@@ -133,6 +133,8 @@ class RuleModel(_Model):
     within: Annotated[Percent, Field(gt=0, lt=1)] = Rule().within
     confidence: Annotated[Percent, Field(ge=0.5, lt=1)] = Rule().confidence
     budget: Annotated[Time, Field(gt=0)] | None = None
+    design: Literal["auto", "rounds", "race", "adaptive"] = Rule().design
+    certify: bool = Rule().certify
 
 
 class CampaignModel(_Model):
@@ -183,6 +185,8 @@ _HOW = {
     "within": "write a percentage between 0% and 100%, as 3%",
     "confidence": "write a percentage of at least 50% and below 100%, as 95%",
     "budget": "write a time, as 2h",
+    "design": "write auto, rounds, race or adaptive",
+    "certify": "write true or false",
     "seed": "write a whole number from 0 on",
     "seeds": "write a whole number from 1 to 10000",
 }
@@ -223,7 +227,14 @@ def load(
         about=model.about,
         stacks=tuple(distinct(stacks)),
         workloads=tuple(wanted),
-        rule=Rule(model.seeds or model.rule.rounds, model.rule.within, model.rule.confidence, model.rule.budget),
+        rule=Rule(
+            model.seeds or model.rule.rounds,
+            model.rule.within,
+            model.rule.confidence,
+            model.rule.budget,
+            model.rule.design,
+            model.rule.certify,
+        ),
         seed=seed_of(model.seed, testbed),
         disks=disks_of(stacks, specs),
         testbed=testbed,

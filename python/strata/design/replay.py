@@ -1,0 +1,175 @@
+"""Every strategy on campaigns that resample what was really measured.
+
+    python -m strata.design.replay pilot.parquet --campaigns 100 --seed 1 --json
+
+The data set has one row for each visit: `stack`, `hour`, `value` (natural logarithm, larger is better), and one column
+`factor: NAME` for each factor; `python -m strata.cli.dataset DIR FILE` makes it from a run of many interleaved rounds.
+A stack's truth is its mean over all its visits, what the machine did to all taken out. A visit in a replay is that
+truth, the machine's drift at that hour (the recorded course, over and over), and the rest of one of the stack's own
+visits, drawn with replacement. Trials within one visit are drawn like visits, which flatters strategies that repeat
+trials in one visit: what visits share is in no trial.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# Before numpy is loaded: on matrices of this size a second thread waits more than it works.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import polars as pl
+
+from strata.analysis.additive import Array, layout
+from strata.design.simulate.tally import STRATEGIES, as_json, judge, summary, table
+from strata.design.simulate.truth import SET_UP_S, TRIAL_S, Truth
+from strata.errors import BadInput
+
+FACTOR = "factor: "
+FEWEST_VISITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A data set, taken apart."""
+
+    stacks: tuple[str, ...]
+    truth: Truth
+    rest: tuple[Array, ...]  # of each stack: what its visits had of their own
+    hours: Array  # of the rounds
+    drift: Array  # of the rounds: what the machine did to all stacks alike
+
+
+def recorded(data: pl.DataFrame) -> Recorded:
+    """Raises BadInput when columns are missing, or a stack has too few visits to be resampled."""
+    missing = {"stack", "hour", "value"} - set(data.columns)
+    if missing:
+        raise BadInput(f"the data set has no column {', '.join(sorted(missing))}; it needs stack, hour and value.")
+    stacks = tuple(data["stack"].unique(maintain_order=True).to_list())
+    rows = {stack: data.filter(pl.col("stack") == stack).sort("hour") for stack in stacks}
+    few = [stack for stack, visits in rows.items() if visits.height < FEWEST_VISITS]
+    if few:
+        raise BadInput(f"{few[0]} has fewer than {FEWEST_VISITS} visits; run more rounds of the pilot.")
+    rounds = min(visits.height for visits in rows.values())
+    value = np.array([visits["value"].to_numpy()[:rounds] for visits in rows.values()])
+    hour = np.array([visits["hour"].to_numpy()[:rounds] for visits in rows.values()])
+    drift = np.median(value - value.mean(axis=1, keepdims=True), axis=0)
+    drift = drift - drift.mean()
+    level = (value - drift).mean(axis=1)
+    names = [name for name in data.columns if name.startswith(FACTOR)]
+    factors = {
+        stack: {name: str(visits[name][0]) for name in names if visits[name][0] is not None}
+        for stack, visits in rows.items()
+    }
+    codes = layout(stacks, factors).codes
+    return Recorded(
+        stacks,
+        Truth(codes, level - level.max()),
+        tuple((value - drift)[k] - level[k] for k in range(len(stacks))),
+        np.asarray(hour.mean(axis=0) - hour.min()),
+        drift,
+    )
+
+
+class Replayed:
+    """A machine made of a data set."""
+
+    def __init__(self, data: Recorded, seed: int) -> None:
+        self.truth = data.truth
+        self.seconds = 0.0
+        self._data = data
+        self._seed = seed
+        self._draws = [0] * len(data.stacks)
+
+    def visit(self, stack: int, trials: int = 1) -> list[float]:
+        self.seconds += SET_UP_S
+        return [self.more(stack) for _ in range(trials)]
+
+    def more(self, stack: int) -> float:
+        """Draw n of a stack is the same whichever strategy makes it."""
+        self._draws[stack] += 1
+        chance = np.random.default_rng([self._seed, stack, self._draws[stack]])
+        hours = self._data.hours
+        at = (self.seconds / 3600) % max(float(hours[-1]), 1e-9)
+        drift = float(np.interp(at, hours, self._data.drift))
+        self.seconds += TRIAL_S
+        return float(self.truth.level[stack]) + drift + float(chance.choice(self._data.rest[stack]))
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What the noise of a data set looks like. Spreads are standard deviations of logarithms."""
+
+    stacks: int
+    visits: int
+    hours: float
+    spread_low: float  # of visits of one stack, drift taken out: the least, the middle and the largest of all stacks
+    spread_middle: float
+    spread_high: float
+    drift_range: float  # between the best and the worst round, for all stacks together
+    two_modes: float  # share of stacks whose visits fall into two groups
+    outliers: float  # share of visits further than 3.5 robust spreads from the stack's median
+
+
+def noise_of(data: Recorded) -> Noise:
+    from strata.analysis.checks import FEWEST_FOR_MODES, OUTLIER_Z, two_modes
+
+    spreads = np.array([rest.std(ddof=1) for rest in data.rest])
+    far = []
+    for rest in data.rest:
+        away = np.abs(rest - np.median(rest))
+        far.append(float(np.mean(away > OUTLIER_Z * max(float(np.median(away)), 1e-9) / 0.6745)))
+    judged = [rest for rest in data.rest if rest.size >= FEWEST_FOR_MODES]
+    return Noise(
+        stacks=len(data.stacks),
+        visits=sum(rest.size for rest in data.rest),
+        hours=float(data.hours[-1] - data.hours[0]),
+        spread_low=float(spreads.min()),
+        spread_middle=float(np.median(spreads)),
+        spread_high=float(spreads.max()),
+        drift_range=float(np.ptp(data.drift)),
+        two_modes=float(np.mean([two_modes(rest) is not None for rest in judged])) if judged else 0.0,
+        outliers=float(np.mean(far)),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m strata.design.replay", description=__doc__.split("\n\n")[0])
+    parser.add_argument("data", type=Path, metavar="FILE.parquet")
+    parser.add_argument("--campaigns", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="strategies whose name holds it")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    given = parser.parse_args(arguments)
+    data = recorded(pl.read_parquet(given.data))
+    summaries = []
+    for name, strategy in STRATEGIES.items():
+        if given.only and not any(text in name for text in given.only):
+            continue
+        made = []
+        for seed in range(given.seed, given.seed + given.campaigns):
+            machine = Replayed(data, seed)
+            made.append(judge(strategy(machine, seed), machine))
+        summaries.append(summary(name, made))
+    seen = noise_of(data)
+    if given.json:
+        noise = {name: getattr(seen, name) for name in seen.__dataclass_fields__}
+        said = {"data": given.data.name, "campaigns": given.campaigns, "seed": given.seed, "noise": noise}
+        print(json.dumps({"version": 1, **said, "strategies": as_json(summaries)}, indent=1))
+        return
+    print(f"{seen.stacks} stacks, {seen.visits} visits over {seen.hours:.1f} h.")
+    print(
+        f"One visit varies by {seen.spread_low:.1%} to {seen.spread_high:.1%}, in the middle {seen.spread_middle:.1%}."
+    )
+    print(f"Rounds range over {seen.drift_range:.1%} for all stacks together.")
+    print(f"{seen.two_modes:.0%} of stacks have two modes; {seen.outliers:.1%} of visits are outliers.\n")
+    print(table(summaries))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""What the command line says of the decision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from strata.cli.run import Decide, rule_of
+from strata.cli.verdict import parse_weights
+from strata.errors import BadInput
+from strata.model import Metric, Rule, View, WorkloadView
+
+PLAIN = Rule()
+
+
+def test_nothing_said_means_rounds_as_ever() -> None:
+    assert rule_of(None, PLAIN, False, Decide()) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("level", "confidence", "certify"), [("quick", 0.8, False), ("standard", 0.95, False), ("certified", 0.95, True)]
+)
+def test_confidence_leaves_the_way_to_the_stacks(level: str, confidence: float, certify: bool) -> None:
+    rule = rule_of(None, PLAIN, False, Decide(confidence=level, within="5%"))
+    assert (rule.confidence, rule.certify, rule.design, rule.within) == (confidence, certify, "auto", 0.05)
+
+
+def test_more_confidence_later_keeps_the_way() -> None:
+    kept = replace(PLAIN, design="adaptive", confidence=0.8)
+    for from_file in (False, True):
+        rule = rule_of(kept, PLAIN, from_file, Decide(confidence="certified"))
+        assert (rule.design, rule.confidence, rule.certify) == ("adaptive", 0.95, True)
+    assert rule_of(kept, PLAIN, False, Decide()).design == "adaptive"
+    assert rule_of(kept, PLAIN, False, Decide(rounds=3)).design == "rounds"
+
+
+@pytest.mark.parametrize(
+    ("decide", "match"),
+    [
+        (Decide(confidence="sure"), "--confidence takes quick, standard, certified"),
+        (Decide(design="magic"), "--design takes auto"),
+        (Decide(design="adaptive", rounds=3), "--rounds is how often"),
+        (Decide(design="race", confidence="certified"), "there is none"),
+        (Decide(within="0%"), "--within takes"),
+        (Decide(within="much"), "--within:"),
+    ],
+)
+def test_what_cannot_be_is_refused(decide: Decide, match: str) -> None:
+    with pytest.raises(BadInput, match=match):
+        rule_of(None, PLAIN, False, decide)
+
+
+def view(*texts: str) -> View:
+    speed = Metric("speed", "MiB/s", "higher")
+    loads = tuple(WorkloadView(text, text, speed, {"speed": speed}) for text in texts)
+    nothing: tuple[()] = ()
+    return View(
+        "c", "", 1, PLAIN, ("a",), loads, nothing, nothing, nothing, nothing, nothing, 0, 0, None, {}, {}, nothing
+    )
+
+
+def test_weights_go_by_any_part_of_a_name_that_is_its_own() -> None:
+    seen = view("fio/randread(size=1G, runtime=3s)", "fio/seqwrite", "oltp")
+    assert parse_weights("randread=2,oltp=1", seen) == (2, 0, 1)
+    assert parse_weights("fio/randread(size=1G, runtime=3s)=1,seq=0.5", seen) == (1, 0.5, 0)
+
+
+@pytest.mark.parametrize("text", ["fio=1", "nothing=1", "oltp", "oltp=-1", "oltp=0", "oltp=much"])
+def test_weights_that_say_nothing_are_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="--weights"):
+        parse_weights(text, view("fio/randread", "fio/seqwrite", "oltp"))
