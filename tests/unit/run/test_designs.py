@@ -1,0 +1,134 @@
+"""The designs through everything that a real campaign goes through but the machine: stored, resumed, asked for more."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from strata import campaign as campaigns
+from strata import layers, workloads
+from strata.analysis import doubts
+from strata.analysis.evidence import CERTIFYING
+from strata.analysis.modelled import ranking
+from strata.hosts.fake import FakeHost
+from strata.model import Command, Rule, View
+from strata.run import campaign as running
+from strata.run import plan as planning
+from strata.run.signals import Interrupts
+from strata.run.sites import LastingSites
+from strata.store import reader
+from strata.store.writer import Store
+
+STACKS = "existing(/srv) | null({a, b, c, d, e}) | null({f, g, h, i, j})"
+GOOD = {"a": 0.0, "b": 0.3, "c": 0.1, "d": -0.2, "e": 0.2, "f": 0.0, "g": -0.3, "h": 0.25, "i": 0.1, "j": -0.1}
+
+
+class Machine:
+    """Whose trials take as long as the stack being visited is good, and some noise."""
+
+    def __init__(self, directory: Path, expression: str = STACKS, noise: float = 0.02) -> None:
+        self.directory = directory
+        self.campaign = campaigns.from_expressions(
+            [expression],
+            ["null"],
+            layers=layers.catalogue(),
+            workloads=workloads.catalogue(),
+            read_file=lambda name: "",
+        )
+        self.noise = noise
+        self.visits = 0
+        self.stack = ""
+        self.decisions: list[str] = []
+
+    def run(self, rule: Rule, visits: int | None = None) -> View:
+        """Until it stops, or is killed before visit number `visits` of this call."""
+        chance = random.Random(self.visits)
+
+        def wall_s(path: str) -> float:
+            level = sum(GOOD[tag] for tag in re.findall(r"null\((\w)\)", self.stack))
+            return 10.0 * math.exp(-level + chance.gauss(0, self.noise))
+
+        def respond(command: Command) -> str | None:
+            return "directory\n" if command.argv[0] == "stat" else None
+
+        host = FakeHost(wall_s=wall_s, respond=respond, clock=lambda: self.visits * 80.0)
+        drivers = layers.drivers()
+        loads = [(call, workloads.find(call)) for call in self.campaign.workloads]
+        facts = host.facts((), "/")
+        plan = planning.make(self.campaign.stacks, loads, drivers, facts, (), None)
+        order = running.Order(self.campaign, plan, rule, facts, {"strata": "test"}, frozenset())
+        there = (self.directory / "strata.db").exists()
+        store = Store.resume(self.directory) if there else running.create(self.directory, order, 0.0)
+        first = self.visits
+
+        def listen(progress: object) -> None:
+            if isinstance(progress, running.VisitStarted):
+                if visits is not None and self.visits - first >= visits:
+                    raise KeyboardInterrupt
+                self.stack = progress.stack
+                self.visits += 1
+            elif isinstance(progress, running.Decided):
+                self.decisions.append(progress.text)
+
+        try:
+            sites = LastingSites(host, store.identity().uuid, "/work", host.now)
+            running.execute(order, store, sites, drivers, Interrupts(), listen)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            store.close()
+        return reader.view(self.directory)
+
+
+def test_a_campaign_decides_for_itself_how_to_visit(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "run")
+    view = machine.run(Rule(design="auto"))
+    assert view.rule.design == "adaptive"
+    said = [event.text for event in view.events if event.kind == "design"]
+    assert len(said) == 1
+    assert said[0].startswith("Design: adaptive, because 25 stacks share the levels of 2 factors (tag, tag 2), so ")
+    seen = ranking(view)
+    assert seen.best == "existing(/srv) | null(b) | null(h)"
+    assert [event.text for event in view.events if event.kind == "decision"] == machine.decisions
+    assert machine.decisions[-1].startswith("Stopped: existing(/srv) | null(b) | null(h) is the one to choose")
+    assert view.visits_done == view.visits_planned == machine.visits
+    assert reader.status(tmp_path / "run").decision == machine.decisions[-1]
+    assert doubts.warnings(view) == ()
+
+
+def test_killed_in_a_batch_it_goes_on_and_counts_every_visit_once(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "run", noise=0.05)
+    view = machine.run(Rule(design="adaptive"), visits=19)
+    assert view.visits_done == 19
+    view = machine.run(Rule(design="adaptive"))
+    assert len({(trial.stack, trial.round) for trial in view.trials}) == len(view.trials) == view.visits_done
+    assert view.visits_planned == view.visits_done
+    assert ranking(view).best is not None
+
+
+def test_more_confidence_later(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "run", noise=0.04)
+    quick = machine.run(Rule(design="adaptive", confidence=0.8))
+    view = machine.run(Rule(design="adaptive", confidence=0.95, certify=True))
+    assert view.trials[: len(quick.trials)] == quick.trials
+    assert any(trial.round >= CERTIFYING for trial in view.trials)
+    assert any("ertified" in said for said in ranking(view).sentences)
+
+
+def test_a_race_of_few(tmp_path: Path) -> None:
+    view = Machine(tmp_path / "run", "existing(/srv) | null({a, b, c, d})").run(Rule(design="auto"))
+    assert view.rule.design == "race"
+    assert ranking(view).best == "existing(/srv) | null(b)"
+
+
+@pytest.mark.parametrize("noise", [0.5])
+def test_noise_too_high_for_the_question_is_said(tmp_path: Path, noise: float) -> None:
+    view = Machine(tmp_path / "run", noise=noise).run(Rule(design="adaptive"), visits=150)
+    kinds = {doubt.kind for doubt in doubts.warnings(view)}
+    assert "noise" in kinds
+    assert ranking(view).best is None
+    assert ranking(view).sentences[0].startswith("Not settled: ")
