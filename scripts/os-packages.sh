@@ -53,6 +53,16 @@ if [[ ${1:-run} == test ]]; then
     want nbdkit have nbdkit
     want chromium have chromium
     want strace have strace
+    # Container engines; as the layers use them nothing of them runs in the background.
+    want podman have podman
+    want conmon have conmon
+    want runc have runc
+    want docker.io have dockerd
+    want containerd have ctr
+    want fuse-overlayfs have fuse-overlayfs
+    want lxd have lxd
+    want lxd-client have lxc
+    want busybox-static have busybox
     want fonts-dejavu-core test -d /usr/share/fonts
     want postgresql test -d /usr/lib/postgresql
     want sysbench have sysbench
@@ -79,6 +89,8 @@ where_else() {
     case $1 in
         RUST | cargo*) echo "Rust 1.85 or newer is needed to build strata-engine: Debian 12 has it as rustc-web and cargo-web (bookworm-security), Debian 13 as rustc and cargo; elsewhere https://rustup.rs" ;;
         python3-venv) echo "Python 3.11 or newer with the venv module is needed (python3-venv on Debian, or PYTHON=/path/to/python3.11 make setup)" ;;
+        podman | conmon | runc | docker.io | containerd | fuse-overlayfs | lxd | lxd-client | busybox-static)
+            echo "without it stacks of that container engine are skipped" ;;
         chromium) echo "without Chromium the tests that open the report in a browser are skipped" ;;
         rust-clippy | RUSTFMT | rustfmt*) echo "without it that check of the Rust code is skipped; rustup has it as a component" ;;
         qemu-system-x86) echo "the lab needs QEMU, 10.0 or newer where there is no KVM; Debian 12 has it in bookworm-backports" ;;

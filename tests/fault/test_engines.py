@@ -78,7 +78,7 @@ def running() -> int:
     found = 0
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and (entry / "cmdline").read_bytes().startswith(b"/bin/sh\0"):
+            if entry.name.isdigit() and (entry / "cmdline").read_bytes().startswith(b"/bin/sh\0/stay"):
                 found += "/strata-" in (entry / "cgroup").read_text()
         except OSError:
             continue
@@ -116,10 +116,13 @@ def left(directory: Path) -> list[str]:
         "disk | ext4 | docker(fuse-overlayfs)",
         "disk | btrfs | docker(btrfs)",
         "disk | ext4 | containerd",
+        "disk | btrfs | lxd(btrfs)",
     ],
 )
 def test_killed_in_the_middle_of_25_containers(stack: str, users: Users, tmp_path: Path) -> None:
-    program = {"podman": "podman", "docker": "dockerd", "containerd": "ctr"}[stack.split(" | ")[2].partition("(")[0]]
+    program = {"podman": "podman", "docker": "dockerd", "containerd": "ctr", "lxd": "lxd"}[
+        stack.split(" | ")[2].partition("(")[0]
+    ]
     if shutil.which(program) is None or ("fuse" in stack and shutil.which("fuse-overlayfs") is None):
         pytest.skip(f"{program} or what it needs is not installed; scripts/os-packages.sh test installs it")
     directory = tmp_path / "run"

@@ -49,7 +49,9 @@ _UNLINK = 'if [ "$(readlink -- "$2")" = "$1" ]; then rm -f -- "$2"; fi'
 # Functions that the ends of all engines share. Set before: name (the control group), dir (the place), root (on the
 # stack), programs (names of the engine's own programs, " a b ").
 _FUNCTIONS = r"""
-groups() { find /sys/fs/cgroup -depth -type d \( -path "*/$name" -o -path "*/$name/*" \) 2>/dev/null; }
+groups() {
+  find /sys/fs/cgroup -depth -type d \( -path "*/$name" -o -path "*/$name/*" -o -path "*/lxc.*.$name-*" \) 2>/dev/null
+}
 ours() {
   for group in $(groups); do cat "$group/cgroup.procs" 2>/dev/null; done
   for process in $(grep -lF -e "$dir/" -e "$way/" /proc/[0-9]*/cmdline 2>/dev/null); do
@@ -156,10 +158,12 @@ exit 1"""
 # $1 place. One container, to see where its root comes from; everything of it goes again.
 _PROVE = r"""
 dir=$1; client=$dir/client; box=$dir/probe
-mkdir -p "$box/bin" && cp -- "$(command -v busybox)" "$box/bin/busybox" && ln -s busybox "$box/bin/sh" || exit 1
-tar --create --file "$dir/probe.tar" --directory "$box" . || exit 1
-"$client" load "$dir/probe.tar" probe && "$client" create probe probe -- /bin/sh -c \
-  'trap "exit 0" TERM; /bin/busybox sleep 2147483 & wait' >/dev/null && "$client" start probe >/dev/null || exit 1
+mkdir -p "$box/bin" "$box/dev" "$box/etc" "$box/proc" "$box/sys" || exit 1
+cp -- "$(command -v busybox)" "$box/bin/busybox" && ln -s busybox "$box/bin/sh" || exit 1
+printf '%s\n' '#!/bin/sh' 'trap exit TERM' '/bin/busybox sleep 2147483 & wait' >"$box/stay" || exit 1
+chmod +x "$box/stay" && tar --create --file "$dir/probe.tar" --directory "$box" . || exit 1
+"$client" load "$dir/probe.tar" probe && "$client" create probe probe -- /stay >/dev/null &&
+  "$client" start probe >/dev/null || exit 1
 awk '$5 == "/"' "/proc/$("$client" pid probe)/mountinfo" >"$dir/proof"
 status=$?
 "$client" stop probe >/dev/null && "$client" remove probe >/dev/null && "$client" forget probe >/dev/null || exit 1

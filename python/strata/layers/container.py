@@ -38,7 +38,7 @@ _START = """\
 client=$1 dir=$2 scratch=$3 on=$4
 root=$dir/root
 mkdir -- "$root" && cd "$root" || exit 1
-mkdir bin data etc proc strata sys tmp usr var || exit 1
+mkdir bin data dev etc proc strata sys tmp usr var || exit 1
 rmdir bin
 for link in bin lib lib32 lib64 sbin; do
   if [ -L "/$link" ]; then ln -s "usr/$link" "$link"; elif [ -d "/$link" ]; then cp -a "/$link" "$link"; fi || exit 1
@@ -48,6 +48,8 @@ for file in group ld.so.cache passwd; do
 done
 [ ! -d /etc/alternatives ] || cp -a /etc/alternatives etc || exit 1
 cp -- "$(command -v strata-engine)" strata/strata-engine && cp -- "$(command -v busybox)" strata/busybox || exit 1
+printf '%s\\n' '#!/strata/busybox sh' 'trap exit TERM' '/strata/busybox sleep 2147483 & wait' >stay || exit 1
+chmod +x stay || exit 1
 tar --create --file "$dir/root.tar" . && "$client" load "$dir/root.tar" box >/dev/null || exit 1
 cd / && rm -rf -- "$root" "$dir/root.tar" || exit 1
 set -- "/usr:/usr:ro" "$scratch:$scratch"
@@ -55,8 +57,7 @@ if [ "$on" = volume ]; then
   volume=$(readlink -f -- "${client%/*}/storage")/strata-volume
   mkdir -- "$volume" && set -- "$@" "$volume:/data" || exit 1
 fi
-"$client" create box box "$@" -- /strata/busybox sh -c 'trap "exit 0" TERM; /strata/busybox sleep 2147483 & wait' \\
-  >/dev/null && "$client" start box"""
+"$client" create box box "$@" -- /stay >/dev/null && "$client" start box"""
 
 _STOP = 'if [ -x "$1" ]; then "$1" remove box >/dev/null 2>&1; fi; exit 0'
 

@@ -20,11 +20,13 @@ SIZE = Param("size", ParamType.SIZE, "how large they are together", default=32 *
 _MAKE = """\
 client=$1 root=$2/root tar=$2/root.tar
 "$client" reset >/dev/null || exit 1
-mkdir -- "$root" "$root/bin" "$root/data" "$root/tmp" || exit 1
+mkdir -- "$root" || exit 1
+for name in bin data dev etc proc sys tmp; do mkdir -- "$root/$name" || exit 1; done
 cp -- "$(command -v busybox)" "$root/bin/busybox" || exit 1
 for name in sh cat cp dd dpkg echo find ls mkdir rm sleep sync tar touch true; do
   ln -s busybox "$root/bin/$name" || exit 1
 done
+printf '%s\n' '#!/bin/sh' 'trap exit TERM' 'sleep 2147483 & wait' >"$root/stay" && chmod +x "$root/stay" || exit 1
 strata-engine age --dir "$root/data" --files "$3" --bytes "$4" --seed "$5" --rounds 1 >/dev/null || exit 1
 if [ "$6" -gt 0 ]; then
   head -c "$6" /dev/urandom >"$root/large" || exit 1
@@ -34,7 +36,7 @@ tar --create --file "$tar" --sort=name --owner=0 --group=0 --numeric-owner --mti
 rm -rf -- "$root" "$tar" && "$client" room >/dev/null"""
 
 # Ends at once when asked to, as a service should: busybox's sleep alone would have to be killed as process 1.
-STAY = ("/bin/sh", "-c", 'trap "exit 0" TERM; sleep 2147483 & wait')
+STAY = ("/stay",)
 
 
 def make(client: str, scratch: str, spec: Call, seed: int, large_bytes: int = 0) -> Command:

@@ -26,11 +26,13 @@ STACKS = [
     "disk | xfs | containerd(overlayfs)",
     "disk | ext4 | containerd(native)",
     "disk | btrfs | containerd(btrfs)",
+    "disk | ext4 | lxd(dir)",
+    "disk | btrfs | lxd(btrfs)",
 ]
 
 
 def needs(stack: str) -> None:
-    program = {"podman": "podman", "docker": "dockerd", "containerd": "ctr"}[
+    program = {"podman": "podman", "docker": "dockerd", "containerd": "ctr", "lxd": "lxd"}[
         stack.split("|")[-1].strip().partition("(")[0]
     ]
     if shutil.which(program) is None:
@@ -52,3 +54,39 @@ def test_it_is_built_proven_used_and_removed(stack: str, tmp_path: Path) -> None
 def test_a_driver_on_the_wrong_file_system_is_a_reason() -> None:
     done = strata("plan", "disk | ext4 | podman(btrfs)", "-w", LOAD)
     assert "needs btrfs below it, and that is ext4" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("engine", ["podman", "docker", "containerd", "lxd"])
+def test_workloads_of_directories_run_inside(engine: str, tmp_path: Path) -> None:
+    stacks = [f"disk | ext4 | {engine} | container({on})" for on in ("root", "volume")]
+    needs(f"disk | ext4 | {engine}")
+    view = run(
+        tmp_path / "run", stacks, "fio/randrw-75-25(size=8M, runtime=1s)", "filebench/varmail(nfiles=50, runtime=1s)"
+    )
+    assert not view.skipped and not view.failed, (view.skipped, view.failed)
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 4, [trial.reason for trial in view.trials]
+    assert left_over(tmp_path / "run") == []
+
+
+@pytest.mark.parametrize("stack", ["disk | ext4 | podman", "disk | ext4 | docker"])
+def test_images_are_built_layers_written_and_room_counted(stack: str, tmp_path: Path) -> None:
+    needs(stack)
+    small = "files=20, size=1M"
+    loads = [f"container/build(builds=2, large=1M, {small})", f"container/write(1, large=4M, small=20, {small})",
+             f"container/density(2, {small})"]  # fmt: skip
+    view = run(tmp_path / "run", [stack], *loads)
+    assert not view.skipped and not view.failed, (view.skipped, view.failed)
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 3, [trial.reason for trial in view.trials]
+    write = next(trial.metrics for trial in view.trials if trial.workload.startswith("container/write"))
+    assert write["copy_up_p50_ms"] > 0 and write["small_files_per_s"] > 0
+    assert left_over(tmp_path / "run") == []
+
+
+@pytest.mark.parametrize("stack", ["disk | btrfs | lxd(btrfs)"])
+def test_instances(stack: str, tmp_path: Path) -> None:
+    needs(stack)
+    names = ("copy", "snapshot", "restore", "publish", "export", "import")
+    view = run(tmp_path / "run", [stack], *(f"instance/{name}(2, files=20, size=1M)" for name in names))
+    assert not view.skipped and not view.failed, (view.skipped, view.failed)
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 6, [trial.reason for trial in view.trials]
+    assert left_over(tmp_path / "run") == []

@@ -25,6 +25,7 @@ REQUIRED: dict[str, dict[str, Value]] = {
 NOT_ALWAYS = {
     "podman": {"crun", "zfs"},
     "docker": {"fuse-overlayfs", "zfs"},
+    "lxd": {"zfs", "btrfs"},
     "containerd": {"buildah", "dmsetup", "mkfs.ext4", "mkfs.xfs"},
 }
 """Programs that only some arguments need."""
