@@ -4,6 +4,7 @@ system, which is the lab's and is read-only memory. What stands above it is buil
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 
 from strata.layers._steps import output, said, sh, standard_reasons
@@ -98,16 +99,49 @@ INFO = LayerInfo(
     starts_guest=True,
 )
 
-# $1 directory, $2 the first port to try, the rest: QEMU and its arguments. Without the mark of the run, for it is to
-# live longer than this command; its undo ends it.
+# $1 directory, $2 the first port to try, $3 serial number, $4 link for the disk in the guest, $5 its size or "", $6 ssh
+# up to the port as a shell reads it, the rest: QEMU and its arguments. QEMU is started without the mark of the run, for
+# it is to live longer than this command; its undo ends it. What asks for the first command goes on in the background:
+# other guests are started meanwhile, and each is asked as soon as it listens. The line that it waits for is written
+# then; the first command finds the disk by its serial number.
 _START = """\
-dir=$1 port=$2; shift 2
+dir=$1 port=$2 serial=$3 link=$4 size=$5 ssh=$6; shift 6
+first() {
+  until grep -aq 'strata-lab: ready' "$dir/console"; do
+    if [ ! -d "/proc/$(cat "$dir/pid")" ]; then
+      echo "the guest ended before it was ready: $(grep -a -m 1 'Kernel panic' "$dir/console")"; return 1
+    fi
+    sleep 0.05
+  done
+  eval "$ssh -p $port -- root@127.0.0.1 sh -s -- '$serial' '$link' '$size'" <<'END' || return 1
+for pause in 0 0.2 0.5 1 2 4 8; do
+  sleep "$pause"
+  for disk in /sys/block/*; do
+    if grep -aqsF -e "$1" "$disk/serial" "$disk/device/serial" "$disk/device/vpd_pg80"; then
+      mkdir -p "${2%/*}" && ln -sfn "/dev/${disk##*/}" "$2" || exit 1
+      have=$(($(cat "$disk/size") * 512))
+      if [ -n "$3" ] && [ "$have" != "$3" ]; then
+        echo "the disk has $have bytes in the guest instead of $3" >&2; exit 1
+      fi
+      exit 0
+    fi
+  done
+done
+echo "the guest has no disk with the serial number $1" >&2
+exit 1
+END
+  started=$(cat "$dir/started"); now=$(cut -d ' ' -f 1 /proc/uptime)
+  awk "BEGIN { printf \\"%.2f\\\\n\\", $now - $started }" > "$dir/boot_s.new" && mv -- "$dir/boot_s.new" "$dir/boot_s"
+}
 console=$(printf %s "$dir/console" | sed 's/,/,,/g')
 for try in 1 2 3 4 5 6 7 8; do
   cut -d ' ' -f 1 /proc/uptime > "$dir/started"
   if env -u STRATA_RUN "$@" -daemonize -pidfile "$dir/pid" -serial "file:$console" \\
       -netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$port-:22" 2> "$dir/said"; then
-    echo "$port" > "$dir/port"; exit 0
+    echo "$port" > "$dir/port"
+    first < /dev/null > "$dir/first" 2>&1 &
+    echo $! > "$dir/first-pid"
+    exit 0
   fi
   grep -q 'host forwarding rule' "$dir/said" || break
   port=$((port + 1))
@@ -138,35 +172,12 @@ done
 echo "QEMU (process $left) was killed and still lives: see what it waits for, then clean up again" >&2
 exit 1"""
 
-# $1 directory, $2 serial number, $3 link for the disk in the guest, $4 its size or "", the rest: ssh up to the port.
-# The line that it waits for is written when ssh answers; the first command finds the disk by its serial number.
+# $1 directory
 _AWAIT = """\
-dir=$1 serial=$2 link=$3 size=$4; shift 4
-until grep -aq 'strata-lab: ready' "$dir/console"; do
-  if [ ! -d "/proc/$(cat "$dir/pid")" ]; then
-    echo "the guest ended before it was ready: $(grep -a -m 1 'Kernel panic' "$dir/console")" >&2; exit 1
-  fi
+until [ -e "$1/boot_s" ]; do
+  if [ ! -d "/proc/$(cat "$1/first-pid")" ] && [ ! -e "$1/boot_s" ]; then cat "$1/first" >&2; exit 1; fi
   sleep 0.05
-done
-"$@" -p "$(cat "$dir/port")" -- root@127.0.0.1 sh -s -- "$serial" "$link" "$size" <<'END' || exit 1
-for pause in 0 0.2 0.5 1 2 4 8; do
-  sleep "$pause"
-  for disk in /sys/block/*; do
-    if grep -aqsF -e "$1" "$disk/serial" "$disk/device/serial" "$disk/device/vpd_pg80"; then
-      mkdir -p "${2%/*}" && ln -sfn "/dev/${disk##*/}" "$2" || exit 1
-      have=$(($(cat "$disk/size") * 512))
-      if [ -n "$3" ] && [ "$have" != "$3" ]; then
-        echo "the disk has $have bytes in the guest instead of $3" >&2; exit 1
-      fi
-      exit 0
-    fi
-  done
-done
-echo "the guest has no disk with the serial number $1" >&2
-exit 1
-END
-started=$(cat "$dir/started"); now=$(cut -d ' ' -f 1 /proc/uptime)
-awk "BEGIN { printf \\"%.2f\\\\n\\", $now - $started }" > "$dir/boot_s\""""
+done"""
 
 _SHOW = 'pid=$(cat "$1/pid") && tr "\\0" "\\n" < "/proc/$pid/cmdline" | grep -xF -e "$1/pid"'
 
@@ -217,14 +228,12 @@ class VmDriver:
         assert provided.guest is not None
         port = _FIRST_PORT + int(place.uuid.replace("-", ""), 16) % _PORTS
         size = "" if provided.size_bytes is None else str(provided.size_bytes)
-        line = argv(spec, below[0], provided.guest)
+        ssh = shlex.join(provided.guest.image.ssh)
+        about = (place.dir, str(port), _serial(place.name), provided.path, size, ssh)
+        start = sh(_START, *about, *argv(spec, below[0], provided.guest))
         return [
-            Step(sh(_START, place.dir, str(port), *line), sh(_END, place.dir, timeout_s=60.0), "start the guest"),
-            Step(
-                sh(_AWAIT, place.dir, _serial(place.name), provided.path, size, *provided.guest.image.ssh),
-                None,
-                "wait until the guest carries out a command",
-            ),
+            Step(start, sh(_END, place.dir, timeout_s=60.0), "start the guest"),
+            Step(sh(_AWAIT, place.dir), None, "wait until the guest carries out a command"),
         ]
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
