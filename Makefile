@@ -42,13 +42,14 @@ demo: setup
 # The lab that the lab's tests boot. It is kept in the user's cache: built once, and again when what goes in changes.
 lab: setup
 	@scripts/os-packages.sh lab
+	$(VENV)/strata lab build
 	$(VENV)/strata lab build --with zfs
 
 test: setup-test lint
 	cargo test --locked --quiet --workspace
+	$(MAKE) lab
 	$(VENV)/pytest tests/unit tests/host tests/fault --cov
 	$(VENV)/python benchmarks/bare_fio.py
-	$(MAKE) lab
 	$(VENV)/pytest tests/lab/test_layers.py
 
 # All that boots lab machines, known answers and broken machines too; every layer by the virtual clock: `make exact`.

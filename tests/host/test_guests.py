@@ -18,7 +18,7 @@ from strata.model import Outcome
 from strata.store import reader
 
 # Emulated and on a busy machine a guest takes up to a minute to boot.
-pytestmark = [pytest.mark.host, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.host, pytest.mark.timeout(1200)]
 
 STRATA = str(Path(sys.executable).with_name("strata"))
 SIZE = ("--size", "disk=512M", "--rounds", "1")
@@ -72,6 +72,7 @@ def test_a_stack_goes_on_inside_the_guest(tmp_path: Path) -> None:
     assert left(out) == []
 
 
+@pytest.mark.slow
 def test_a_limit_holds_for_direct_and_for_buffered_writes(tmp_path: Path) -> None:
     job = tmp_path / "writes.fio"
     job.write_text(
@@ -88,6 +89,7 @@ def test_a_limit_holds_for_direct_and_for_buffered_writes(tmp_path: Path) -> Non
     assert 20 < trial.metrics["vm.writes"] / trial.wall_s < 125
 
 
+@pytest.mark.slow
 def test_every_tenant_works_in_a_guest_of_its_own_at_the_same_time(tmp_path: Path) -> None:
     out = tmp_path / "run"
     loads = ("fio/randrw-75-25@1(runtime=20s, size=32M)", "filebench/varmail@2(runtime=20s, nfiles=100)")
@@ -103,6 +105,7 @@ def test_every_tenant_works_in_a_guest_of_its_own_at_the_same_time(tmp_path: Pat
     assert left(out) == []
 
 
+@pytest.mark.slow
 def test_a_guest_that_panics_is_tried_again_and_told_of(tmp_path: Path) -> None:
     script = tmp_path / "panic.sh"
     script.write_text("#!/bin/sh\necho c > /proc/sysrq-trigger\nsleep 60\n")
