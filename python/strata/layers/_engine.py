@@ -89,6 +89,9 @@ forget_sockets() {
   done
   # Made at their start by containerd and Docker wherever their own state is; empty, and nobody's while none runs.
   rm -rf --one-file-system -- "/run/containerd/runc/$name"
+  # LXC locks below the path of its own directory.
+  rm -rf --one-file-system -- "/run/lxc/lock/run/$name"
+  rmdir /run/lxc/lock/run /run/lxc/lock /run/lxc 2>/dev/null
   if [ ! -e /run/containerd/containerd.sock ]; then
     for made in s fifo runc; do rmdir "/run/containerd/$made" 2>/dev/null; done
     rmdir /run/containerd 2>/dev/null
