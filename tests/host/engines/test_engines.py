@@ -61,7 +61,7 @@ def test_workloads_of_directories_run_inside(engine: str, tmp_path: Path) -> Non
     stacks = [f"disk | ext4 | {engine} | container({on})" for on in ("root", "volume")]
     needs(f"disk | ext4 | {engine}")
     view = run(
-        tmp_path / "run", stacks, "fio/randrw-75-25(size=8M, runtime=1s)", "filebench/varmail(nfiles=50, runtime=1s)"
+        tmp_path / "run", stacks, "fio/randrw-75-25(size=8M, runtime=1s)", "filebench/varmail(nfiles=1000, runtime=1s)"
     )
     assert not view.skipped and not view.failed, (view.skipped, view.failed)
     assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 4, [trial.reason for trial in view.trials]
