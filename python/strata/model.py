@@ -95,9 +95,9 @@ class WorkloadInfo:
     metrics: tuple[Metric, ...]
     primary: str  # name of the metric that decides
     accepts: frozenset[Kind]
-    in_guest: bool = False  # only where the target is in a guest
     variants: tuple[str, ...] = ()  # "study": run to its end as published
     tools: Mapping[str, str] = field(default_factory=dict)
+    in_guest: bool = False  # only where the target is in a guest
 
 
 Catalogue = Mapping[str, LayerInfo]

@@ -43,7 +43,9 @@ def test_drivers_do_not_know_each_other() -> None:
     for name in MODULES:
         for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text())):
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("strata.layers"):
-                assert str(node.module).startswith("strata.layers._"), f"{name} imports {node.module}"
+                for alias in node.names:
+                    full = f"{node.module}.{alias.name}"
+                    assert full.startswith("strata.layers._"), f"{name} imports {full}"
 
 
 @pytest.mark.parametrize("layer", LAYERS)
