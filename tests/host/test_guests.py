@@ -73,20 +73,13 @@ def test_a_stack_goes_on_inside_the_guest(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_limit_holds_for_direct_and_for_buffered_writes(tmp_path: Path) -> None:
-    job = tmp_path / "writes.fio"
-    job.write_text(
-        "[global]\nrw=randwrite\nbs=4k\nsize=16M\ntime_based\nruntime=8\nstonewall\nfilename=data\n"
-        "[direct]\ndirect=1\nioengine=libaio\niodepth=16\n"
-        "[buffered]\nfsync=1\n"
-    )
+def test_a_limit_holds(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    done = strata("run", "disk | vm(write_iops=100) | ext4", "-w", f"fio:{job}", *SIZE, "--out", str(out))
+    load = "fio/randwrite-4k-qd32(runtime=10s, size=32M)"
+    done = strata("run", "disk | vm(write_iops=100) | ext4", "-w", load, *SIZE, "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     (trial,) = reader.view(out).trials
-    # What the guest's disk took, by the guest's own counter, over the two jobs; a little is saved up before them.
-    assert trial.wall_s is not None
-    assert 20 < trial.metrics["vm.writes"] / trial.wall_s < 125
+    assert 20 < trial.metrics["iops"] < 125  # a little is saved up before
 
 
 @pytest.mark.slow
