@@ -203,11 +203,11 @@ mod tests {
     use super::*;
 
     fn carried_out(plan: &str) -> (u8, serde_json::Value) {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("works");
         let (input, output) = (folder.path().join("plan.json"), folder.path().join("report.json"));
-        std::fs::write(&input, plan).unwrap();
-        let code = run(&input, &output).unwrap();
-        (code, serde_json::from_str(&std::fs::read_to_string(output).unwrap()).unwrap())
+        std::fs::write(&input, plan).expect("works");
+        let code = run(&input, &output).expect("works");
+        (code, serde_json::from_str(&std::fs::read_to_string(output).expect("works")).expect("works"))
     }
 
     #[test]
@@ -219,12 +219,16 @@ mod tests {
         assert_eq!(code, 0);
         assert!(report["failure"].is_null());
         let first = &report["phases"][0];
-        let took: Vec<f64> =
-            first["commands"].as_array().unwrap().iter().map(|one| one["took_s"].as_f64().unwrap()).collect();
+        let took: Vec<f64> = first["commands"]
+            .as_array()
+            .expect("works")
+            .iter()
+            .map(|one| one["took_s"].as_f64().expect("works"))
+            .collect();
         assert_eq!(took.len(), 3);
         assert!(took.iter().all(|took| *took >= 0.3));
         // At the same time: together they took less than one after another.
-        assert!(first["wall_s"].as_f64().unwrap() < took.iter().sum());
+        assert!(first["wall_s"].as_f64().expect("works") < took.iter().sum());
         assert_eq!(report["phases"][1]["commands"][0]["stdout"], "one");
     }
 
@@ -235,8 +239,8 @@ mod tests {
                            {"name": "b", "parallel": 1, "commands": [["true"]]}]}"#,
         );
         assert_eq!(code, 1);
-        assert_eq!(report["phases"].as_array().unwrap().len(), 1);
-        assert_eq!(report["phases"][0]["commands"].as_array().unwrap().len(), 1);
+        assert_eq!(report["phases"].as_array().expect("works").len(), 1);
+        assert_eq!(report["phases"][0]["commands"].as_array().expect("works").len(), 1);
         assert_eq!(report["failure"]["exit_code"], 3);
         assert_eq!(report["failure"]["said"], "no");
     }
@@ -248,7 +252,7 @@ mod tests {
                 r#"{{"phases": [{{"name": "a", "parallel": 2, "commands": [{command}], "expect": "3\n"}}]}}"#
             ));
             assert_eq!(code, 1);
-            assert!(report["failure"]["said"].as_str().unwrap().contains(word), "{report}");
+            assert!(report["failure"]["said"].as_str().expect("works").contains(word), "{report}");
         }
     }
 
@@ -257,22 +261,22 @@ mod tests {
         let (_, report) = carried_out(
             r#"{"phases": [{"name": "a", "parallel": 1, "commands": [["sh", "-c", "sleep 30 & echo $!"]], "keep": true}]}"#,
         );
-        let pid: i32 = report["phases"][0]["commands"][0]["stdout"].as_str().unwrap().parse().unwrap();
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
-        assert!(report["phases"][0]["wall_s"].as_f64().unwrap() < 20.0);
+        let pid: i32 = report["phases"][0]["commands"][0]["stdout"].as_str().expect("works").parse().expect("works");
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).expect("works");
+        assert!(report["phases"][0]["wall_s"].as_f64().expect("works") < 20.0);
     }
 
     #[test]
     fn what_is_no_plan_says_so() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("works");
         let input = folder.path().join("plan.json");
         for (text, word) in [
             ("{", "not understood"),
             (r#"{"phases": [{"name": "a", "parallel": 0, "commands": []}]}"#, "mend it"),
             (r#"{"phases": [{"name": "a", "parallel": 1, "commands": [[]]}]}"#, "mend it"),
         ] {
-            std::fs::write(&input, text).unwrap();
-            assert!(run(&input, &folder.path().join("out")).unwrap_err().contains(word));
+            std::fs::write(&input, text).expect("works");
+            assert!(run(&input, &folder.path().join("out")).expect_err("is refused").contains(word));
         }
     }
 }

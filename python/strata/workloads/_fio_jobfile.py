@@ -129,7 +129,8 @@ def _refusal(option: Option) -> str | None:
 def aimed(text: str, ours: Mapping[str, str | None]) -> str:
     """The job file with `ours` (option -> value, None for a flag) set in every job, in place of what it says itself."""
     drop = _OURS | set(ours)
-    lines: list[str] = []
+    # fio puts a file into the directory that is known when it reads `filename`, and else where it was started.
+    lines = ["[global]", f"directory={ours['directory']}"] if "directory" in ours else []
     for section in parse(text)[0]:
         lines.append(f"[{section.name}]")
         lines += [str(option) for option in section.options if option.key not in drop]

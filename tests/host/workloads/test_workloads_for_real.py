@@ -147,6 +147,13 @@ def test_a_job_file_of_ones_own(directory: Target, tmp_path: Path) -> None:
     assert sorted(path.name for path in Path(directory.path).iterdir()) == ["lost+found", "reader.0.0", "writer.0.0"]
 
 
+def test_a_file_that_all_jobs_name_lies_in_the_target(directory: Target, tmp_path: Path) -> None:
+    jobs = "[global]\nfilename=data\nrw=write\nsize=1M\n[a]\nbs=4k\n[b]\nbs=8k\nfilename=own\n"
+    run(call("fio:", content=jobs), directory, tmp_path / "s")
+    assert sorted(path.name for path in Path(directory.path).iterdir()) == ["data", "lost+found", "own"]
+    assert not (tmp_path / "s" / "data").exists()
+
+
 @pytest.mark.parametrize("name", ["10:30:00", "d#14", "a;b", "$ncpus ${HOME}", 'it\'s a "b"\\,c'])
 def test_fio_stays_in_a_target_of_any_name(name: str, tmp_path: Path) -> None:
     here = tmp_path / "all" / name

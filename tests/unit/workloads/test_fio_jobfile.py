@@ -111,8 +111,9 @@ def test_every_job_is_aimed_at_the_target_and_reports_as_we_read() -> None:
     for file in ("job.fio", "layout.fio"):
         sections, problems = _fio_jobfile.parse(plan.put[f"/scratch/{file}"])
         assert problems == []
-        assert [section.name for section in sections] == ["global", "reader", "writer", "own"]
-        for section in sections[1:]:
+        assert [section.name for section in sections] == ["global", "global", "reader", "writer", "own"]
+        assert [str(option) for option in sections[0].options] == ["directory=target/"]
+        for section in sections[2:]:
             options = {option.key: option.value for option in section.options}
             assert options["directory"] == "target/"
             assert options["randseed"] == "7"
