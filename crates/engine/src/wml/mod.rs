@@ -13,6 +13,7 @@ mod report;
 mod run;
 mod shared;
 mod system;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod worker;
