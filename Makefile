@@ -42,7 +42,6 @@ demo: setup
 # The lab that the lab's tests boot. It is kept in the user's cache: built once, and again when what goes in changes.
 lab: setup
 	@scripts/os-packages.sh lab
-	$(VENV)/strata lab build
 	$(VENV)/strata lab build --with zfs
 
 test: setup-test lint

@@ -17,6 +17,7 @@ from .lab_runs import lab_run, machines_of, start_lab_run
 
 pytestmark = [pytest.mark.lab, pytest.mark.fault, pytest.mark.timeout(900)]
 
+SEEN_S = 30
 LOAD = "fio/randwrite-4k-qd32(iodepth=4, size=32M, runtime=20s)"
 
 
@@ -34,9 +35,9 @@ def wait_until_it_measures(directory: Path) -> None:
     raise AssertionError("the visit did not come to its measurement")
 
 
-@pytest.mark.parametrize(("number", "within_s"), [(signal.SIGKILL, 30), (signal.SIGSTOP, 60)], ids=["killed", "hung"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "hung"])
 def test_a_machine_that_dies_in_a_visit_is_seen_recorded_and_tried_again(
-    tmp_path: Path, number: signal.Signals, within_s: float
+    tmp_path: Path, number: signal.Signals
 ) -> None:
     directory = tmp_path / "run"
     running = start_lab_run(directory, "disk | ext4", LOAD)
@@ -45,7 +46,7 @@ def test_a_machine_that_dies_in_a_visit_is_seen_recorded_and_tried_again(
     os.kill(qemu, number)
     broke = time.monotonic()
     while not (losses := _lost(directory)):
-        assert time.monotonic() - broke < within_s, "nobody saw it"
+        assert time.monotonic() - broke < SEEN_S, "nobody saw it"
         time.sleep(0.2)
     output, _ = running.communicate(timeout=300)
     assert running.returncode == 0, output
@@ -55,6 +56,18 @@ def test_a_machine_that_dies_in_a_visit_is_seen_recorded_and_tried_again(
     assert trial.outcome is Outcome.OK, trial.reason
     assert machines_of(directory) == []
     assert not (directory / "work").exists() or not list((directory / "work").iterdir())
+
+
+def test_a_machine_that_panics_in_a_visit_is_tried_three_times_and_told_of(tmp_path: Path) -> None:
+    script = tmp_path / "panic.sh"
+    script.write_text("#!/bin/sh\nsleep 2\necho c >/proc/sysrq-trigger\nsleep 60\n")
+    script.chmod(0o755)
+    view = lab_run(tmp_path / "run", ["disk | ext4"], f"command:{script}")
+    losses = _lost(tmp_path / "run")
+    assert len(losses) == 3
+    assert all("Kernel panic" in console and "died" in reason for reason, console in losses)
+    (failed,) = view.failed
+    assert "lost" in failed.reason
 
 
 def _lost(directory: Path) -> list[tuple[str, str]]:
@@ -72,6 +85,18 @@ def test_a_disk_that_starts_to_fail_fails_the_trial_with_its_layer_named(tmp_pat
     assert broken.outcome is Outcome.FAILED
     assert "of the layer dm" in (broken.reason or ""), broken.reason
     assert sound.outcome is Outcome.OK, sound.reason  # the campaign went on
+
+
+def test_a_bad_sector_fails_the_trial_with_its_layer_and_its_device_named(tmp_path: Path) -> None:
+    view = lab_run(
+        tmp_path / "run",
+        ["disk | dm(error, start=256M, size=512M)", "disk"],
+        "fio/randread-4k-qd32(iodepth=4, size=1G, runtime=5s)",
+    )
+    broken, sound = (next(t for t in view.trials if t.stack == stack) for stack in view.stacks)
+    assert broken.outcome is Outcome.FAILED
+    assert "of the layer dm" in (broken.reason or "") and "/dev/" in (broken.reason or ""), broken.reason
+    assert sound.outcome is Outcome.OK, sound.reason
 
 
 @pytest.mark.parametrize("mirror", ["md(raid1) | ext4", "zfs(mirror=2)"])

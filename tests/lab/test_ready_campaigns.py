@@ -16,6 +16,7 @@ FOLDER = Path(__file__).parents[2] / "campaigns"
 SHORT = {
     "kvm-storage": "fio/randrw-75-25(runtime=3s, size=64M)",
     "ssd-cache": "fio/randread-4k-qd32(runtime=3s, size=64M)",
+    "vm-cache-modes": "fio/randwrite-4k-qd32(runtime=2s, size=64M)",
 }
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -28,6 +29,8 @@ def test_no_campaign_for_the_lab_is_left_out() -> None:
 @pytest.mark.parametrize("name", SHORT)
 def test_it_runs(name: str, tmp_path: Path) -> None:
     path = str(FOLDER / f"{name}.yaml")
+    if name == "vm-cache-modes":
+        subprocess.run([STRATA, "lab", "build", "--with", "qemu"], check=True)
     argv = [STRATA, "plan", path, "-w", SHORT[name], "--json"]
     plan = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
     assert plan["skipped"] == [], "the lab can build all of them"

@@ -40,7 +40,7 @@ _STATE_S = 300.0
 _ANSWER_S = 60.0
 _LOOK_S = 0.05
 _ENDING_S = 2.0
-_LAST_WORDS_S = 10.0
+_LAST_WORDS_S = 4.0
 # A state as large as this is possible; seen are 150 to 400 MiB.
 _ROOM_BYTES = 2 << 30
 # How long the guest spins while QEMU is to stop it: the shorter, the less of it is left when it is resumed.

@@ -14,6 +14,7 @@ sed 's/^\([^ ]*\) \([^ ]*\) \([^ ]*\) .*/mount \2 of \1 (\3)/' /proc/mounts
 sed -n 's/^\(md[^ ]*\) : .*/array \1/p' /proc/mdstat 2>/dev/null
 dmsetup ls 2>/dev/null | sed -n 's/^\([^\t]*\)\t.*/device-mapper device \1/p'
 losetup --list --noheadings --output NAME 2>/dev/null | sed 's/^/loop device /'
+vgs --devicesfile '' --noheadings -o vg_name 2>/dev/null | sed 's/^ */volume group /'
 ls /sys/fs/bcache 2>/dev/null | sed -n 's/^\(.*-.*\)$/bcache set \1/p'
 ls /sys/kernel/config/nullb 2>/dev/null | sed -n '/^features$/d; s/^/null_blk device /p'
 [ -e /proc/spl/kstat/zfs ] && zpool list -H -o name 2>/dev/null | sed 's/^/pool /'
