@@ -72,6 +72,7 @@ def test_one_that_fails_fails_all_with_its_reason(tmp_path: Path) -> None:
         ("disk | ext4", ["null@1"], "add tenants"),
         ("disk | ext4 | tenants(2)", ["null@1", "dd/seqwrite-sync@1(size=1M)"], "has 2 loads"),
         ("disk | tenants(2) | ext4", ["null"], "put lvmthin on it"),
+        ("disk | vm | ext4 | tenants(2)", ["null"], "put tenants below vm"),
     ],
 )
 def test_what_cannot_be_is_said_in_the_plan(stack: str, loads: list[str], words: str) -> None:

@@ -70,9 +70,11 @@ end_all() {
   return 1
 }
 mounts() {
+  # The kernel shows the way without links.
+  real_root=$(readlink -m -- "$root") real_dir=$(readlink -m -- "$dir")
   while read -r _ _ _ _ point _; do
     point=$(printf '%b' "$point")
-    case $point in "$root"|"$root"/*|"$dir"/*) printf '%s\n' "$point" ;; esac
+    case $point in "$real_root"|"$real_root"/*|"$real_dir"/*) printf '%s\n' "$point" ;; esac
   done </proc/self/mountinfo | tac
 }
 unmount_all() {
@@ -353,7 +355,12 @@ def no_filesystem(what: str, filesystem: str, facts: Facts) -> str:
 
 
 def needs_filesystem(engine: str, driver: str, below: Provides, wanted: str) -> None:
-    """Raises BadInput where what is below is known to be another file system than the driver works on."""
+    """Raises BadInput where what is below is known to be another file system than the driver works on.
+
+    The ZFS drivers make datasets beside what they are given: that has to be a pool of ours.
+    """
+    if wanted == "zfs" and below.filesystem in (None, "zfs") and (below.name is None or not below.ours):
+        raise BadInput(f"{engine}({driver}) makes datasets in the pool below it; put it right on zfs(...).")
     if below.filesystem is not None and below.filesystem != wanted:
         raise BadInput(
             f"{engine}({driver}) needs {wanted} below it, and that is {below.filesystem}; "

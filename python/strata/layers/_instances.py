@@ -33,6 +33,9 @@ from strata.layers._engine import (
 from strata.layers._steps import sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
+# Each of these would lead to the user's own daemon.
+_USERS = "LXD_SOCKET LXD_PROJECT LXC_REMOTE LXD_GLOBAL_CONF INCUS_SOCKET INCUS_PROJECT INCUS_REMOTE INCUS_GLOBAL_CONF"
+
 # $1 short way to the place, $2 the engine's directory on the stack, $3 name of the place.
 _CONFIGURE = """\
 mkdir -- "$1/state" && ln -s -- "$2" "$1/storage" && echo "$3" >"$1/group\""""
@@ -41,6 +44,7 @@ mkdir -- "$1/state" && ln -s -- "$2" "$1/storage" && echo "$3" >"$1/group\""""
 # place, $6 client program, $7 and $8 names of its variables.
 _POOL = """\
 way=$1 root=$2 backend=$3 zpool=$4 name=$5 program=$6
+unset USERS
 export "$7=$way/state" "$8=$way/config"
 case $backend in
   dir) source=$root/pool; mkdir -- "$source" || exit 1 ;;
@@ -57,6 +61,7 @@ _CLIENT = (
     r"""#!/bin/sh
 # The PROGRAM of one visit of Strata, and no other.
 d=${0%/*}
+unset USERS
 export DIR_VARIABLE="$d/state" CONF_VARIABLE="$d/config"
 read -r group <"$d/group"
 verb=$1; shift
@@ -166,13 +171,14 @@ class InstancesDriver:
         made, kin, backend = self._made(below, place), self.kin, str(spec["backend"])
         client = _CLIENT.replace("PROGRAM", kin.program).replace("SNAPSHOT", kin.snapshot)
         client = client.replace("RESTORE", kin.restore).replace("DIR_VARIABLE", kin.variables[0])
-        client = client.replace("CONF_VARIABLE", kin.variables[1])
+        client = client.replace("CONF_VARIABLE", kin.variables[1]).replace("USERS", _USERS)
         zpool = below[0].name or ""
         words = (made.way, made.root, backend, zpool, place.name, kin.program, *kin.variables)
         destroy = sh(_DESTROY, f"{zpool}/{place.name}") if backend == "zfs" else None
-        daemon = ("env", f"{kin.variables[0]}={made.way}/state", kin.daemon, "--group", "root", "--logfile",
-                  f"{made.way}/daemon.log")  # fmt: skip
-        ask = f'{kin.variables[0]}="$1/state" {kin.program} query /1.0'
+        unset = [f"--unset={name}" for name in _USERS.split()]
+        at_home = ("env", *unset, f"{kin.variables[0]}={made.way}/state")
+        daemon = (*at_home, kin.daemon, "--group", "root", "--logfile", f"{made.way}/daemon.log")
+        ask = f'unset {_USERS}; {kin.variables[0]}="$1/state" {kin.program} query /1.0'
         # The data set goes when nothing of the engine runs or is mounted any more.
         first, *rest = begin(made, client.replace("DIR_VARIABLE", kin.variables[0]))
         held = [Step(sh("true"), destroy, "note the data set of the pool")] if destroy else []
@@ -182,7 +188,7 @@ class InstancesDriver:
             *rest,
             Step(sh(_CONFIGURE, made.way, made.root, place.name), None, f"write the configuration of this {kin.name}"),
             start(made, kin.daemon, ask, *daemon),
-            Step(sh(_POOL, *words), None, "make the storage pool"),
+            Step(sh(_POOL.replace("USERS", _USERS), *words), None, "make the storage pool"),
             prove(made),
         ]
 

@@ -84,6 +84,8 @@ _CLIENT = (
     r"""#!/bin/sh
 # The Podman of one visit of Strata, and no other.
 d=${0%/*}
+# Each of these would lead to the user's own Podman.
+unset CONTAINER_HOST CONTAINER_CONNECTION CONTAINERS_CONF_OVERRIDE STORAGE_DRIVER STORAGE_OPTS
 export CONTAINERS_CONF="$d/containers.conf" CONTAINERS_STORAGE_CONF="$d/storage.conf"
 export CONTAINERS_REGISTRIES_CONF="$d/registries.conf" TMPDIR="$d/storage/copies" BUILDAH_ISOLATION=chroot
 verb=$1; shift

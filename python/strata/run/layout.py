@@ -160,7 +160,7 @@ def lay_out(
     driver = cast("Forking", forking.driver)
     shares = tuple(driver.shares(fork.call, forking.below, forking.place))
     (whole,) = forking.below
-    tops = [replace(share, rehearsals=whole.rehearsals, mend=whole.mend, guest=whole.guest) for share in shares]
+    tops = [replace(share, rehearsals=whole.rehearsals, mend=whole.mend, hazards=whole.hazards) for share in shares]
     for node in above:
         tops = [put(node, (below,), tenant) for tenant, below in enumerate(tops, start=1)]
     return Layout(tuple(placed), directory, f"{directory}/scratch", tuple(tops), shares)

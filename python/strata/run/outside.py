@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from strata.errors import StrataError, VisitFailed
+from strata.errors import Interrupted, StrataError, VisitFailed
 from strata.hosts.base import Host
 from strata.model import Command, Guest, Measured
 from strata.run import machine
@@ -75,6 +75,7 @@ class Watch:
     at_most_s: float
     _thread: threading.Thread = field(init=False)
     _said: str = ""
+    _interrupted: Interrupted | None = None
 
     def __enter__(self) -> Self:
         host = self.outside.host
@@ -89,6 +90,9 @@ class Watch:
         with suppress(VisitFailed):
             self.outside.host.write(f"{self.path}.stop", "")
         self._thread.join()
+        if self._interrupted is not None:
+            # A signal is told of once, and this thread was the one that heard of it.
+            raise self._interrupted
 
     def seen(self) -> Watched | None:
         """None when the machine could not be watched."""
@@ -112,9 +116,12 @@ class Watch:
             *("--timeout", f"{self.at_most_s + _BEGIN_S:g}s", *sampled),
             *("--", "sh", "-c", _WATCH, "sh", f"{self.path}.stop", *pids),
         )
-        # Whatever is wrong, a signal too, is wrong for the trial as well, and is said there.
+        # Whatever else is wrong is wrong for the trial as well, and is said there.
         with suppress(StrataError):
-            self._said = outside.host.run(Command(argv, self.at_most_s + 2 * _BEGIN_S), check=False).stdout
+            try:
+                self._said = outside.host.run(Command(argv, self.at_most_s + 2 * _BEGIN_S), check=False).stdout
+            except Interrupted as error:
+                self._interrupted = error
 
 
 def _spent_s(said: str, guests: int) -> float | None:

@@ -346,7 +346,13 @@ def _tenant_reasons(stack: Stack, calls: Sequence[Call], drivers: Mapping[str, L
             for _, text in bound
         ]
     there = int(forks[0]["count"] or 0)
+    forking = next(node for node in stack.top.walk() if drivers[node.call.name].info.forks)
     reasons = [
+        "The tenants of this stack share a guest; put tenants below vm, so that each has a guest of its own."
+        for below in forking.inputs
+        if _starts_guest(below, drivers)
+    ]
+    reasons += [
         f"{text} is for a tenant that is not among the {there}; write another." for n, text in bound if n > there
     ]
     tenants = [tenant for tenant, _ in bound]

@@ -60,7 +60,7 @@ def clean(store: Store, listener: Listener) -> Cleaned:
 
 
 def _work(directory: Path) -> Path:
-    return directory.absolute() / "work"
+    return directory.resolve() / "work"  # what the kernel says of mounts is resolved too
 
 
 @contextmanager

@@ -101,11 +101,16 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
     watched: Watched | None = None
     try:
         for part in parts:
-            part.cold = trial.ready(part.host, part.steps)
+            try:
+                part.cold = trial.ready(part.bench, part.steps)
+            except VisitFailed as error:
+                part.failed = error
+                raise
         at = outside.host.now()
         watched = _from_threads(parts, outside) if inside else _from_a_shell(parts, outside)
     except VisitFailed as error:
-        parts[0].failed = parts[0].failed or error
+        if all(part.failed is None for part in parts):
+            parts[0].failed = error
     else:
         for part in parts:
             _read(part)
@@ -226,9 +231,7 @@ def _ended(part: Part, inside: bool, shared: Mapping[str, float], at: float) -> 
     done = Done(measured, samples, None, part.cold)
     own = trial.judged(part.bench, part.workload, part.call, part.plan, done, at, _typed(part), part.steps, settled, [])
     figures = own.figures or {}
-    if inside:
-        figures = machine.as_guest(figures)
-    else:  # the machine is everybody's
+    if not inside:  # the machine is everybody's
         figures = {name: value for name, value in figures.items() if not name.startswith(("host.", "psi."))}
     flags = own.flags
     if machine.from_memory(shared) and "memory" not in flags:

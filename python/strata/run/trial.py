@@ -66,7 +66,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     flags: list[str] = []
     ended: list[Completed] = []
     try:
-        cold = ready(host, steps)
+        cold = ready(bench, steps)
         at = host.now()
         measured, samples, outer = _measure(bench, workload, call, plan, steps, ended)
         settled = settled_of(workload, call, measured)
@@ -76,7 +76,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
             steps = trial_steps.trial_steps(host.engine, bench.devices, plan, target, scratch, inside=bench.inside)
             steps = replace(steps, make=(), prepare=())  # on the same data
             typed += steps.until_measured()
-            cold = ready(host, steps) and cold
+            cold = ready(bench, steps) and cold
             at = host.now()
             measured, samples, outer = _measure(bench, workload, longer, plan, steps, ended)
             settled = settled_of(workload, call, measured)
@@ -135,9 +135,11 @@ def judged(
     devices = [(layer, f"d{i}") for i, (layer, _) in enumerate(bench.devices)]
     found = machine.figures(samples, devices, measured)
     watched = {}
-    if bench.outside is not None and outer is not None:
-        found = {**machine.as_guest(found), **bench.outside.figures(outer, measured)}
-        watched = bench.outside.series(outer)
+    if bench.outside is not None and bench.host is not bench.outside.host:
+        found = machine.as_guest(found)
+        if outer is not None:
+            found |= bench.outside.figures(outer, measured)
+            watched = bench.outside.series(outer)
     if machine.from_memory(found) or bench.filesystem in directories.MEMORY:
         flags.append("memory")
     if not bench.devices and bench.outside is None:
@@ -167,14 +169,19 @@ def judged(
     )
 
 
-def ready(host: Host, steps: TrialSteps) -> bool:
-    """All that comes before the clock starts, but for the directories; whether memory forgot what was prepared."""
+def ready(bench: Bench, steps: TrialSteps) -> bool:
+    """All that comes before the clock starts, but for the directories; whether memory forgot what was prepared.
+
+    What lies below a guest is forgotten too, or a guest whose disk is cached outside would be measured warm.
+    """
+    host = bench.host
     for path, content in steps.put.items():
         host.write(path, content)
     for command in (*steps.prepare, *steps.rehearse, *steps.flush):
         host.run(command)
+    hosts = [host] if bench.outside is None or bench.outside.host is host else [host, bench.outside.host]
     # an ordinary user may measure existing(PATH), and may not do this
-    return host.run(steps.forget, check=False).exit_code == 0
+    return all(each.run(steps.forget, check=False).exit_code == 0 for each in hosts)
 
 
 def _measure(

@@ -161,11 +161,12 @@ Load = tuple[Call, Workload, Metric]
 
 def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedVisit, plan: layout.Layout) -> None:
     shared = _bench(bench, machines, plan)
+    outside = _outside(machines, plan)  # one for all rounds: each watch needs files of its own
     number = 0
     for loads in rounds_of(bench.workloads, tenants=bool(plan.shares)):
         bench.interrupts.check()
         if plan.shares:
-            parts = _parts(bench, machines, plan, loads, number)
+            parts = _parts(bench, machines, plan, loads, number, outside)
         else:
             parts = [_part(shared, loads[0], None, plan.top, f"{plan.scratch}/{number}")]
         number += len(parts)
@@ -177,7 +178,7 @@ def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedV
             removals += [(part.host, command) for command in remove]
         bench.listener(StepStarted(" + ".join(call.text for call, _, _ in loads)))
         # one seed per round: every stack of a round gets the same sequence of I/O
-        results = _trials(bench, machines, plan, loads, parts, bench.seed + planned.round)
+        results = _trials(plan, loads, parts, outside, bench.seed + planned.round)
         strays = [stray for each in machines.every() for stray in each.end_strays(site.uuid)]
         if strays:
             note = f"what it left running in the background was ended: {', '.join(strays)}"
@@ -214,7 +215,7 @@ def _part(bench: trial.Bench, load: Load, tenant: int | None, top: Provides, scr
 
 
 def _parts(
-    bench: Workbench, machines: Machines, plan: layout.Layout, loads: Sequence[Load], number: int
+    bench: Workbench, machines: Machines, plan: layout.Layout, loads: Sequence[Load], number: int, outside: Outside
 ) -> list[together.Part]:
     """Each tenant's part of a trial: with the load that names it, or with the only one, which is everybody's."""
     whose = [(load[0].tenant, load) for load in loads if load[0].tenant is not None]
@@ -230,24 +231,19 @@ def _parts(
             bench.machine_metrics,
             rehearsals=top.rehearsals,
             inside=top.inside,
-            outside=_outside(machines, plan),
+            outside=outside,
         )
         parts.append(_part(own, load, tenant, top, f"{plan.scratch}/{number + len(parts)}"))
     return parts
 
 
 def _trials(
-    bench: Workbench,
-    machines: Machines,
-    plan: layout.Layout,
-    loads: Sequence[Load],
-    parts: Sequence[together.Part],
-    seed: int,
+    plan: layout.Layout, loads: Sequence[Load], parts: Sequence[together.Part], outside: Outside, seed: int
 ) -> list[trial.Trial]:
     """One for each load."""
     since_s = [kernel_log.uptime_s(part.host) for part in parts]
     if plan.shares:
-        found = together.run(parts, _outside(machines, plan), seed)
+        found = together.run(parts, outside, seed)
         if len(loads) == len(parts):
             results = [found.whole(number) for number in range(len(parts))]
         else:
