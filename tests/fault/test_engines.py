@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -79,7 +80,7 @@ def running() -> int:
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and (entry / "cmdline").read_bytes().startswith(b"/bin/sh\0/stay"):
-                found += "/strata-" in (entry / "cgroup").read_text()
+                found += re.search(r"[/.]strata-", (entry / "cgroup").read_text()) is not None
         except OSError:
             continue
     return found
@@ -91,7 +92,7 @@ def left(directory: Path) -> list[str]:
         (uuid,) = sql.execute("SELECT uuid FROM run").fetchone()
     name = f"strata-{uuid.replace('-', '')[:6]}-"
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(directory) in line]
-    find = ("find", "/sys/fs/cgroup", "-type", "d", "-path", f"*/{name}*")
+    find = ("find", "/sys/fs/cgroup", "-type", "d", "-path", f"*{name}*")
     groups = subprocess.run(find, capture_output=True, text=True).stdout.splitlines()
     list_loops = ("losetup", "--list", "--noheadings", "--output", "BACK-FILE")
     loops = subprocess.run(list_loops, capture_output=True, text=True).stdout.splitlines()
