@@ -70,8 +70,8 @@ class Machines:
         while self._undos:
             entry, guest, undo, why = self._undos[-1]
             progress(why)
-            done = self._open[guest].run(undo)
-            self.store.settle(entry, "undone", done.duration_s, self.outer.now())
+            took_s = journal.tried(self._open[guest], undo)
+            self.store.settle(entry, "undone", took_s, self.outer.now())
             self._undos.pop()
 
     def close(self) -> None:

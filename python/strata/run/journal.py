@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from strata.errors import CommandFailed, CommandTimedOut, NoRoom, UndoFailed, VisitFailed
 from strata.hosts.base import Host
-from strata.model import Step
+from strata.model import Command, Step
 from strata.store.writer import Store, Undo
 
 # Programs that were just ended may hold a mount or device for a moment longer.
@@ -49,7 +49,7 @@ def undo(
             continue
         progress(entry)
         try:
-            duration_s = _try(host, entry)
+            duration_s = tried(host, entry.undo)
         except VisitFailed as error:
             store.settle(entry.journal, "undo_failed", None, host.now(), str(error))
             stuck.add(entry.attempt)
@@ -68,10 +68,11 @@ def undo(
     return count
 
 
-def _try(host: Host, entry: Undo) -> float:
+def tried(host: Host, undo: Command) -> float:
+    """Seconds that it took. What is busy for a moment is tried again. Raises CommandFailed."""
     for tries_left in reversed(range(_UNDO_TRIES)):
         try:
-            return host.run(entry.undo).duration_s
+            return host.run(undo).duration_s
         except CommandFailed as error:
             # What hung once would only hang again, and signals wait meanwhile.
             if not tries_left or isinstance(error, CommandTimedOut):

@@ -216,14 +216,22 @@ def _uuid(run_uuid: str, attempt: int, number: int) -> str:
     return str(uuid.uuid5(uuid.UUID(run_uuid), f"{attempt}/{number}"))
 
 
+# $1 the directory. What is mounted below it is not ours to remove: a bind mount is on the same file system, and rm
+# would walk into it.
+_REMOVE = """\
+real=$(readlink -e -- "$1") || exit 0
+mounted=$(findmnt --noheadings --list --output TARGET | grep -F -- "$real/")
+if [ -n "$mounted" ]; then echo "still mounted below $1, unmount it: $mounted" >&2; exit 1; fi
+exec rm --recursive --force --one-file-system -- "$1\""""
+
+
 def directory_step(layout: Layout) -> Step:
     """The first step of a visit and, undone, its last: every directory that it uses on the measured machine."""
     # Without --parents: the directory must be new, for removing the visit removes it with all that is in it.
     directories = [layout.directory, layout.scratch, *_places(layout, None)]
-    # One file system only: should a mount still stand, what lies on it is not touched and the removal fails.
     return Step(
         do=Command(("mkdir", "--", *directories)),
-        undo=Command(("rm", "--recursive", "--force", "--one-file-system", "--", layout.directory)),
+        undo=Command(("sh", "-c", _REMOVE, "sh", layout.directory)),
         why="make the directories of the visit",
     )
 
