@@ -42,7 +42,7 @@ def test_everybody_s_load_is_added_up(tmp_path: Path) -> None:
 
 def test_loads_with_a_tenant_run_together_and_have_results_of_their_own(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    loads = ("fio/randrw-75-25@1(runtime=5s, size=16M)", "filebench/varmail@2(runtime=5s, nfiles=100)")
+    loads = ("fio/randrw-75-25@1(runtime=5s, size=16M)", "filebench/varmail@2(runtime=5s, nfiles=2000)")
     done = run(out, "disk | ext4 | tenants(3)", *loads)
     assert done.returncode == 0, done.stdout + done.stderr
     trials = {trial.workload: trial for trial in reader.view(out).trials}
