@@ -34,7 +34,7 @@ _ATTEMPT = 1
 _WORK = "/run/strata-work"
 
 # The layers by which a stack says what carries it.
-_FACTORS = ("kernel", "debian")
+_FACTORS = {"kernel": "version", "debian": "release"}  # by layer, the argument that says which
 # The parts of a lab beyond its base that a layer needs.
 _FEATURES = {
     **dict.fromkeys(("zfs", "zvol"), "zfs"),
@@ -68,7 +68,8 @@ class LabSites:
 
     def variant(self, stack: Stack) -> str:
         """ "13" or "13/6.12": the release and the kernel, of which a stack may name its own."""
-        said = {node.call.name: str(node.call["version"]) for node in stack.top.walk() if node.call.name in _FACTORS}
+        factors = [node.call for node in stack.top.walk() if node.call.name in _FACTORS]
+        said = {call.name: str(call[_FACTORS[call.name]]) for call in factors}
         debian = said.get("debian", str(self.testbed.debian))
         kernel = said.get("kernel", self.testbed.kernel)
         return f"{debian}/{kernel}" if kernel else debian

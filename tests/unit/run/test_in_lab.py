@@ -1,0 +1,27 @@
+"""Which lab machine carries a stack: its kernel and its release may be factors of the stack itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata import campaign as campaigns
+from strata import layers
+from strata.model import Testbed
+from strata.run.in_lab import LabSites
+
+
+@pytest.mark.parametrize(
+    ("stack", "variant"),
+    [
+        ("disk | ext4", "13"),
+        ("disk | kernel(6.1) | ext4", "13/6.1"),
+        ("disk | debian(12) | ext4", "12"),
+        ("disk | debian(12) | kernel(6.1) | ext4", "12/6.1"),
+    ],
+)
+def test_a_stack_names_its_machine(stack: str, variant: str) -> None:
+    sites = LabSites(Testbed("lab"), frozenset(), {}, Path("/work"), "uuid", None, lambda line: None)
+    (read,) = campaigns.parse_stacks(stack, layers.catalogue())
+    assert sites.variant(read) == variant
