@@ -27,10 +27,10 @@ _MIB = 1 << 20
 _COPY_UP = "echo >>/large && sync /large"
 
 # $1 how many files of 4 KiB, all on the disk at the end.
-_SMALL = """\
+SMALL = """\
 mkdir /small && number=0
-block=$(dd if=/dev/zero bs=4096 count=1 2>/dev/null | tr '\\\\0' x)
-while [ "$number" -lt "$1" ]; do echo "$block" >"/small/$number" || exit 1; number=$((number + 1)); done
+block=$(dd if=/dev/zero bs=4096 count=1 2>/dev/null | tr '\\0' x)
+while [ "$number" -lt "$1" ]; do printf %s "$block" >"/small/$number" || exit 1; number=$((number + 1)); done
 sync -f /small/0"""
 
 _OPERATIONS = {
@@ -79,7 +79,7 @@ class Write:
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         client, count = target.path, int(spec["count"] or 1)
         names = [f"c{number}" for number in range(1, count + 1)]
-        small = ("/bin/sh", "-c", _SMALL, "sh", str(spec["small"]))
+        small = ("/bin/sh", "-c", SMALL, "sh", str(spec["small"]))
         phases = (
             Phase("create", [(client, "create", _image.IMAGE, name, "--", *_image.STAY) for name in names]),
             Phase("start", [(client, "start", name) for name in names]),
