@@ -23,7 +23,7 @@ client=$1 root=$2/root tar=$2/root.tar
 mkdir -- "$root" || exit 1
 for name in bin data dev etc proc sys tmp; do mkdir -- "$root/$name" || exit 1; done
 cp -- "$(command -v busybox)" "$root/bin/busybox" || exit 1
-for name in sh cat cp dd dpkg echo find ls mkdir rm sleep sync tar touch true; do
+for name in sh cat cp dd dpkg echo find ls mkdir rm sleep sync tar touch tr true wc; do
   ln -s busybox "$root/bin/$name" || exit 1
 done
 printf '%s\n' '#!/bin/sh' 'trap exit TERM' 'sleep 2147483 & wait' >"$root/stay" && chmod +x "$root/stay" || exit 1

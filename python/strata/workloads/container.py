@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from strata.model import (
     Call,
-    Command,
-    Facts,
     Kind,
     Measured,
     Metric,
@@ -17,9 +15,8 @@ from strata.model import (
     Workload,
     WorkloadInfo,
 )
-from strata.workloads import _batch, _image
+from strata.workloads import _batch, _image, _on_engine
 from strata.workloads._batch import Phase
-from strata.workloads._common import declared
 
 _OPERATIONS = {
     "create": "making a container",
@@ -31,7 +28,7 @@ _OPERATIONS = {
 _PATIENCE_S = 60.0
 
 
-class Lifecycle:
+class Lifecycle(_on_engine.OnEngine):
     info = WorkloadInfo(
         name="container/lifecycle",
         about=(
@@ -53,33 +50,18 @@ class Lifecycle:
         tools=_image.TOOLS,
     )
 
-    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return _image.reasons(spec)
-
-    def checks(self, spec: Call) -> list[Command]:
-        return []
-
-    def data_bytes(self, spec: Call) -> int:
-        return int(spec["size"] or 0)
-
-    def primary_of(self, spec: Call) -> Metric:
-        return declared(self.info, self.info.primary)
-
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         client, count, parallel = target.path, int(spec["count"] or 1), int(spec["parallel"] or 1)
         names = [f"c{number}" for number in range(1, count + 1)]
         phases = (
-            Phase("create", [(client, "create", _image.IMAGE, name, "--", *_image.STAY) for name in names], parallel),
-            Phase("start", [(client, "start", name) for name in names], parallel),
+            _on_engine.created(client, names, parallel),
+            _on_engine.each(client, "start", names, parallel),
             Phase("check", [(client, "count")], expect=str(count)),
-            Phase("stop", [(client, "stop", name) for name in names], parallel),
-            Phase("remove", [(client, "remove", name) for name in names], parallel),
+            _on_engine.each(client, "stop", names, parallel),
+            _on_engine.each(client, "remove", names, parallel),
         )
-        return TrialPlan(
-            prepare=(_image.make(client, scratch, spec, seed),),
-            measure=_batch.measure(scratch, 600.0 + _PATIENCE_S * count),
-            collect=_batch.collect(scratch),
-            put={_batch.plan_path(scratch): _batch.plan_text(phases)},
+        return _on_engine.trial(
+            scratch, [_image.make(client, scratch, spec, seed)], phases, 600.0 + _PATIENCE_S * count
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from strata.model import (
     Call,
     Command,
-    Facts,
     Kind,
     Measured,
     Metric,
@@ -17,9 +16,8 @@ from strata.model import (
     Workload,
     WorkloadInfo,
 )
-from strata.workloads import _batch, _image
+from strata.workloads import _batch, _image, _on_engine
 from strata.workloads._batch import Phase
-from strata.workloads._common import declared
 
 _MIB = 1 << 20
 
@@ -48,7 +46,7 @@ printf '%s' "$6" >context/Dockerfile && rm -rf package && sync --file-system con
 _PATIENCE_S = 900.0
 
 
-class Build:
+class Build(_on_engine.OnEngine):
     info = WorkloadInfo(
         name="container/build",
         about=(
@@ -70,17 +68,8 @@ class Build:
         tools={**_image.TOOLS, "dpkg-deb": "dpkg"},
     )
 
-    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return _image.reasons(spec)
-
-    def checks(self, spec: Call) -> list[Command]:
-        return []
-
     def data_bytes(self, spec: Call) -> int:
         return int(spec["builds"] or 1) * (3 * int(spec["size"] or 0) + int(spec["large"] or 0))
-
-    def primary_of(self, spec: Call) -> Metric:
-        return declared(self.info, self.info.primary)
 
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         client, builds = target.path, int(spec["builds"] or 1)
@@ -88,11 +77,11 @@ class Build:
         context = ("sh", "-c", _CONTEXT, "sh", scratch, *words)
         names = [f"built{number}" for number in range(1, builds + 1)]
         phases = (Phase("builds", [(client, "build", f"{scratch}/context", name) for name in names]),)
-        return TrialPlan(
-            prepare=(_image.make(client, scratch, spec, seed), Command(context, timeout_s=_PATIENCE_S)),
-            measure=_batch.measure(scratch, _PATIENCE_S * builds),
-            collect=_batch.collect(scratch),
-            put={_batch.plan_path(scratch): _batch.plan_text(phases)},
+        return _on_engine.trial(
+            scratch,
+            [_image.make(client, scratch, spec, seed), Command(context, timeout_s=_PATIENCE_S)],
+            phases,
+            _PATIENCE_S * builds,
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from strata.errors import WorkloadFailed
 from strata.model import (
     Call,
-    Command,
-    Facts,
     Kind,
     Measured,
     Metric,
@@ -18,15 +16,14 @@ from strata.model import (
     Workload,
     WorkloadInfo,
 )
-from strata.workloads import _batch, _image
+from strata.workloads import _batch, _image, _on_engine
 from strata.workloads._batch import Phase
-from strata.workloads._common import declared
 
 _PATIENCE_S = 60.0
 _MEMORY = ("awk", '$1 == "MemAvailable:" { print $2 * 1024 }', "/proc/meminfo")
 
 
-class Density:
+class Density(_on_engine.OnEngine):
     info = WorkloadInfo(
         name="container/density",
         about=(
@@ -49,36 +46,21 @@ class Density:
         tools={**_image.TOOLS, "awk": "mawk"},
     )
 
-    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return _image.reasons(spec)
-
-    def checks(self, spec: Call) -> list[Command]:
-        return []
-
-    def data_bytes(self, spec: Call) -> int:
-        return int(spec["size"] or 0)
-
-    def primary_of(self, spec: Call) -> Metric:
-        return declared(self.info, self.info.primary)
-
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         client, count = target.path, int(spec["count"] or 1)
         names = [f"c{number}" for number in range(1, count + 1)]
         phases = (
             Phase("memory before", [_MEMORY], keep=True),
             Phase("room before", [(client, "room")], keep=True),
-            Phase("create", [(client, "create", _image.IMAGE, name, "--", *_image.STAY) for name in names]),
-            Phase("start", [(client, "start", name) for name in names]),
+            _on_engine.created(client, names),
+            _on_engine.each(client, "start", names),
             Phase("check", [(client, "count")], expect=str(count)),
             Phase("room after", [(client, "room")], keep=True),
             Phase("memory after", [_MEMORY], keep=True),
-            Phase("remove", [(client, "remove", name) for name in names]),
+            _on_engine.each(client, "remove", names),
         )
-        return TrialPlan(
-            prepare=(_image.make(client, scratch, spec, seed),),
-            measure=_batch.measure(scratch, 600.0 + _PATIENCE_S * count),
-            collect=_batch.collect(scratch),
-            put={_batch.plan_path(scratch): _batch.plan_text(phases)},
+        return _on_engine.trial(
+            scratch, [_image.make(client, scratch, spec, seed)], phases, 600.0 + _PATIENCE_S * count
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from strata.model import (
     Call,
-    Command,
-    Facts,
     Kind,
     Measured,
     Metric,
@@ -17,9 +15,8 @@ from strata.model import (
     Workload,
     WorkloadInfo,
 )
-from strata.workloads import _batch, _image
+from strata.workloads import _batch, _image, _on_engine
 from strata.workloads._batch import Phase
-from strata.workloads._common import declared
 
 _MIB = 1 << 20
 
@@ -31,7 +28,7 @@ SMALL = """\
 mkdir /small && number=0
 block=$(dd if=/dev/zero bs=4096 count=1 2>/dev/null | tr '\\0' x)
 while [ "$number" -lt "$1" ]; do printf %s "$block" >"/small/$number" || exit 1; number=$((number + 1)); done
-sync -f /small/0"""
+sync -f /small/0 && [ "$(wc -c </small/0)" -eq 4096 ]"""
 
 _OPERATIONS = {
     "copy_up": "adding a byte to a large file of the image, and forcing that to the disk",
@@ -39,7 +36,7 @@ _OPERATIONS = {
 }
 
 
-class Write:
+class Write(_on_engine.OnEngine):
     info = WorkloadInfo(
         name="container/write",
         about=(
@@ -63,35 +60,23 @@ class Write:
         tools=_image.TOOLS,
     )
 
-    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return _image.reasons(spec)
-
-    def checks(self, spec: Call) -> list[Command]:
-        return []
-
     def data_bytes(self, spec: Call) -> int:
         count = int(spec["count"] or 1)
         return int(spec["size"] or 0) + (1 + count) * int(spec["large"] or 0) + 8192 * count * int(spec["small"] or 1)
-
-    def primary_of(self, spec: Call) -> Metric:
-        return declared(self.info, self.info.primary)
 
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         client, count = target.path, int(spec["count"] or 1)
         names = [f"c{number}" for number in range(1, count + 1)]
         small = ("/bin/sh", "-c", SMALL, "sh", str(spec["small"]))
         phases = (
-            Phase("create", [(client, "create", _image.IMAGE, name, "--", *_image.STAY) for name in names]),
-            Phase("start", [(client, "start", name) for name in names]),
+            _on_engine.created(client, names),
+            _on_engine.each(client, "start", names),
             Phase("copy_up", [(client, "exec", name, "/bin/sh", "-c", _COPY_UP) for name in names]),
             Phase("small", [(client, "exec", name, *small) for name in names]),
-            Phase("remove", [(client, "remove", name) for name in names]),
+            _on_engine.each(client, "remove", names),
         )
-        return TrialPlan(
-            prepare=(_image.make(client, scratch, spec, seed, int(spec["large"] or 0)),),
-            measure=_batch.measure(scratch, 600.0 + 600.0 * count),
-            collect=_batch.collect(scratch),
-            put={_batch.plan_path(scratch): _batch.plan_text(phases)},
+        return _on_engine.trial(
+            scratch, [_image.make(client, scratch, spec, seed, int(spec["large"] or 0))], phases, 600.0 + 600.0 * count
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from strata.model import (
     Call,
-    Command,
-    Facts,
     Kind,
     Measured,
     Metric,
@@ -20,9 +18,8 @@ from strata.model import (
     Workload,
     WorkloadInfo,
 )
-from strata.workloads import _batch, _image
+from strata.workloads import _batch, _image, _on_engine
 from strata.workloads._batch import Phase
-from strata.workloads._common import declared
 
 _FIRST = "first"
 _PATIENCE_S = 600.0
@@ -54,7 +51,7 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-class InstanceOperation:
+class InstanceOperation(_on_engine.OnEngine):
     def __init__(self, operation: _Operation) -> None:
         self._operation = operation
         self.info = WorkloadInfo(
@@ -74,17 +71,8 @@ class InstanceOperation:
             tools=_image.TOOLS,
         )
 
-    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return _image.reasons(spec)
-
-    def checks(self, spec: Call) -> list[Command]:
-        return []
-
     def data_bytes(self, spec: Call) -> int:
         return 2 * int(spec["size"] or 0)
-
-    def primary_of(self, spec: Call) -> Metric:
-        return declared(self.info, self.info.primary)
 
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         client, count, operation = target.path, int(spec["count"] or 1), self._operation
@@ -93,12 +81,7 @@ class InstanceOperation:
             Phase("create", [(client, "create", _image.IMAGE, _FIRST, "--", *_image.STAY), *before]),
             Phase(operation.name, [(client, *operation.words(n, scratch)) for n in range(1, count + 1)]),
         )
-        return TrialPlan(
-            prepare=(_image.make(client, scratch, spec, seed),),
-            measure=_batch.measure(scratch, _PATIENCE_S * (1 + count)),
-            collect=_batch.collect(scratch),
-            put={_batch.plan_path(scratch): _batch.plan_text(phases)},
-        )
+        return _on_engine.trial(scratch, [_image.make(client, scratch, spec, seed)], phases, _PATIENCE_S * (1 + count))
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
         done = _batch.read(output, (self._operation.name,))[self._operation.name]
