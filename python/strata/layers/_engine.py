@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from strata.errors import BadInput
@@ -327,6 +327,31 @@ def place_differences(made: Instance, below: Provides, seen: Sequence[Completed]
     ):
         return [f"{made.engine}: its directory is on {found} instead of {below.mount}."]
     return []
+
+
+def differences(
+    made: Instance,
+    below: Provides,
+    seen: Sequence[Completed],
+    judge: Callable[[Mapping[str, object], Root], list[str]],
+) -> list[str]:
+    """What is not as asked: where the engine keeps its things, then what `judge` finds in what the engine says of
+    itself and in what the kernel says of the root of a container."""
+    wrong = place_differences(made, below, seen)
+    info, root = info_of(made, seen), root_of(seen)
+    if isinstance(info, str):
+        return [*wrong, info]
+    if isinstance(root, str):
+        return [*wrong, root]
+    return wrong + judge(info, root)
+
+
+def other_root(made: Instance, root: Root, driver: str) -> str:
+    """That the root of a container is not what the driver makes: the engine fell back to another one."""
+    return (
+        f"{made.engine}: the root of a container is {root.fstype} from {root.source}{root.inside}, "
+        f"which is not what {driver} makes."
+    )
 
 
 def text(found: Mapping[str, object], *path: str) -> str:

@@ -8,7 +8,7 @@ Instances carry the name of the place in front of their own: control groups are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from strata.layers._engine import (
@@ -17,14 +17,13 @@ from strata.layers._engine import (
     Instance,
     Root,
     begin,
-    info_of,
+    differences,
     inspect,
     instance,
     needs_filesystem,
-    place_differences,
+    other_root,
     prove,
     provides,
-    root_of,
     start,
     text,
     tools_for,
@@ -197,21 +196,17 @@ class InstancesDriver:
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         made, backend = self._made(below, place), str(spec["backend"])
-        wrong = place_differences(made, below[0], seen)
-        found, root = info_of(made, seen), root_of(seen)
-        if isinstance(found, str):
-            return [*wrong, found]
-        if isinstance(root, str):
-            return [*wrong, root]
-        if text(found, "driver") != backend:
-            keeps = text(found, "driver") or "nothing known"
-            wrong.append(f"{self.kin.name}: the engine keeps instances by {keeps} instead of {backend}.")
-        if not _shows(backend, self.kin.name, place, root):
-            wrong.append(
-                f"{self.kin.name}: the root of a container is {root.fstype} from {root.source}{root.inside}, "
-                f"which is not what {backend} makes."
-            )
-        return wrong
+
+        def judge(found: Mapping[str, object], root: Root) -> list[str]:
+            wrong = []
+            if text(found, "driver") != backend:
+                keeps = text(found, "driver") or "nothing known"
+                wrong.append(f"{self.kin.name}: the engine keeps instances by {keeps} instead of {backend}.")
+            if not _shows(backend, self.kin.name, place, root):
+                wrong.append(other_root(made, root, backend))
+            return wrong
+
+        return differences(made, below[0], seen, judge)
 
     def _made(self, below: Sequence[Provides], place: Place) -> Instance:
         return instance(self.kin.name, below[0], place, (self.kin.daemon, self.kin.program))

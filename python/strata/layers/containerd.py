@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from strata.errors import BadInput
 from strata.layers._containerd import CONFIGURE, PROGRAMS, start_containerd
@@ -12,15 +12,14 @@ from strata.layers._engine import (
     Instance,
     Root,
     begin,
-    info_of,
+    differences,
     inspect,
     instance,
     needs_filesystem,
     no_filesystem,
-    place_differences,
+    other_root,
     prove,
     provides,
-    root_of,
     text,
     tools_for,
     version_reasons,
@@ -229,24 +228,20 @@ class ContainerdDriver:
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         made, how = _made(below, place), str(spec["snapshotter"])
-        wrong = place_differences(made, below[0], seen)
-        info, root = info_of(made, seen), root_of(seen)
-        if isinstance(info, str):
-            return [*wrong, info]
-        if isinstance(root, str):
-            return [*wrong, root]
-        if text(info, "state") != "ok":
-            wrong.append(f"containerd: its snapshotter {how} is {text(info, 'state') or 'unknown'} instead of ok.")
-        if text(info, "root") != made.root:
-            wrong.append(f"containerd: it keeps containers in {text(info, 'root')}.")
-        if not _shows(how, made, below[0], root):
-            wrong.append(
-                f"containerd: the root of a container is {root.fstype} from {root.source}{root.inside}, "
-                f"which is not what {how} makes."
-            )
-        if spec["fs"] is not None and root.fstype != spec["fs"]:
-            wrong.append(f"containerd: the root of a container is {root.fstype} instead of {spec['fs']}.")
-        return wrong
+
+        def judge(info: Mapping[str, object], root: Root) -> list[str]:
+            wrong = []
+            if text(info, "state") != "ok":
+                wrong.append(f"containerd: its snapshotter {how} is {text(info, 'state') or 'unknown'} instead of ok.")
+            if text(info, "root") != made.root:
+                wrong.append(f"containerd: it keeps containers in {text(info, 'root')}.")
+            if not _shows(how, made, below[0], root):
+                wrong.append(other_root(made, root, how))
+            if spec["fs"] is not None and root.fstype != spec["fs"]:
+                wrong.append(f"containerd: the root of a container is {root.fstype} instead of {spec['fs']}.")
+            return wrong
+
+        return differences(made, below[0], seen, judge)
 
 
 def _check(spec: Call, below: Provides) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from strata.layers._engine import (
     ARRANGE,
@@ -11,15 +11,14 @@ from strata.layers._engine import (
     Instance,
     Root,
     begin,
-    info_of,
+    differences,
     inspect,
     instance,
     needs_filesystem,
     no_filesystem,
-    place_differences,
+    other_root,
     prove,
     provides,
-    root_of,
     text,
     tools_for,
     version_reasons,
@@ -154,21 +153,19 @@ class PodmanDriver:
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         made, driver = _made(below, place), str(spec["driver"])
-        wrong = place_differences(made, below[0], seen)
-        info, root = info_of(made, seen), root_of(seen)
-        if isinstance(info, str):
-            return [*wrong, info]
-        if isinstance(root, str):
-            return [*wrong, root]
-        says = text(info, "store", "graphDriverName")
-        if says != driver:
-            wrong.append(f"podman: the engine keeps layers by {says or 'nothing known'} instead of {driver}.")
-        if text(info, "store", "graphRoot") != made.root:
-            wrong.append(f"podman: the engine keeps them in {text(info, 'store', 'graphRoot')}.")
-        if not _shows(driver, made, root):
-            wrong.append(f"podman: the root of a container is {root.fstype} from {root.source}{root.inside}, "
-                         f"which is not what {driver} makes.")  # fmt: skip
-        return wrong
+
+        def judge(info: Mapping[str, object], root: Root) -> list[str]:
+            wrong = []
+            says = text(info, "store", "graphDriverName")
+            if says != driver:
+                wrong.append(f"podman: the engine keeps layers by {says or 'nothing known'} instead of {driver}.")
+            if text(info, "store", "graphRoot") != made.root:
+                wrong.append(f"podman: the engine keeps them in {text(info, 'store', 'graphRoot')}.")
+            if not _shows(driver, made, root):
+                wrong.append(other_root(made, root, driver))
+            return wrong
+
+        return differences(made, below[0], seen, judge)
 
 
 def _made(below: Sequence[Provides], place: Place) -> Instance:
