@@ -55,6 +55,14 @@ _Model = Annotated[
         "--disk", metavar="ROLE=MODEL", help="of the lab: what disk to be like, by a model's name or FILE.yaml"
     ),
 ]
+_WriteCache = Annotated[
+    list[str],
+    typer.Option(
+        "--write-cache",
+        metavar="ROLE=volatile|protected|none",
+        help="what a power cut does to a disk's own write cache",
+    ),
+]
 _Seeds = Annotated[
     int | None, typer.Option("--seeds", metavar="N", min=1, help="by the virtual clock: visits of every stack")
 ]
@@ -101,6 +109,7 @@ def plan(
     debian: _Debian = None,
     kernel: _Kernel = None,
     disk: _Model = [],  # noqa: B006
+    write_cache: _WriteCache = [],  # noqa: B006
     seeds: _Seeds = None,
     commands: Annotated[bool, typer.Option("--commands", help="every command, as it would be typed")] = False,
     json: _Json = False,
@@ -108,7 +117,7 @@ def plan(
     """What a campaign would do here: stacks, reasons to skip, time, room. Touches nothing."""
     from strata.cli import plan, written
 
-    where = written.Where(on, clock, debian, kernel, tuple(disk), seeds)
+    where = written.Where(on, clock, debian, kernel, tuple(disk), seeds, tuple(write_cache))
     plan.plan(what, workload, size, device, wipe, where, commands, json)
 
 
@@ -134,6 +143,7 @@ def run(
     debian: _Debian = None,
     kernel: _Kernel = None,
     disk: _Model = [],  # noqa: B006
+    write_cache: _WriteCache = [],  # noqa: B006
     seeds: _Seeds = None,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask before overwriting the devices given")] = False,
     json: _Json = False,
@@ -141,7 +151,7 @@ def run(
     """Build, measure, decide. Given a DIR that holds the same campaign, go on where it stopped."""
     from strata.cli import run, written
 
-    where = written.Where(on, clock, debian, kernel, tuple(disk), seeds)
+    where = written.Where(on, clock, debian, kernel, tuple(disk), seeds, tuple(write_cache))
     decide = run.Decide(budget, rounds, confidence, within, design)
     run.run(what, workload, out, decide, size, device, wipe, where, yes, json)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from strata import campaign as campaigns
 from strata import layers, workloads
@@ -13,6 +13,7 @@ from strata.campaign import Campaign, DiskSpec
 from strata.campaign import testbed as testbeds
 from strata.campaign.source import did_you_mean, listed
 from strata.errors import BadInput, Problem
+from strata.model import WriteCache
 from strata.run import session
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ class Where:
     kernel: str | None = None
     models: tuple[str, ...] = ()  # ROLE=MODEL
     seeds: int | None = None
+    write_caches: tuple[str, ...] = ()  # ROLE=volatile|protected|none
 
 
 def campaign(what: Sequence[str], loads: Sequence[str], sizes: Sequence[str], where: Where | None = None) -> Campaign:
@@ -45,7 +47,7 @@ def campaign(what: Sequence[str], loads: Sequence[str], sizes: Sequence[str], wh
         written = campaigns.from_expressions(
             what, loads, layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=_read
         )
-    return _with_disks(_placed(written, where or Where()), sizes, (where or Where()).models)
+    return _with_disks(_placed(written, where or Where()), sizes, where or Where())
 
 
 def _placed(written: Campaign, where: Where) -> Campaign:
@@ -61,7 +63,7 @@ def _placed(written: Campaign, where: Where) -> Campaign:
     return campaigns.placed(replace(written, rule=rule), testbed)
 
 
-def _with_disks(written: Campaign, sizes: Sequence[str], models: Sequence[str]) -> Campaign:
+def _with_disks(written: Campaign, sizes: Sequence[str], where: Where) -> Campaign:
     disks = dict(written.disks)
     problems: list[Problem] = []
 
@@ -78,13 +80,30 @@ def _with_disks(written: Campaign, sizes: Sequence[str], models: Sequence[str]) 
                 )
 
     change("--size", session.as_role_sizes(sizes), lambda disk, size: replace(disk, size_bytes=size))
-    named = _as_role_models(models, problems)
-    if models and written.testbed.kind != "lab":
+    named = _as_role_models(where.models, problems)
+    if where.models and written.testbed.kind != "lab":
         problems.append(Problem("--disk gives a disk of the lab its model; add --on lab, or leave it out."))
     change("--disk", named, lambda disk, model: replace(disk, model=model[0], model_text=model[1]))
+    caches = _as_role_caches(where.write_caches, problems)
+    change("--write-cache", caches, lambda disk, cache: replace(disk, write_cache=cache))
     if problems:
         raise BadInput(problems)
     return replace(written, disks=disks)
+
+
+def _as_role_caches(texts: Sequence[str], problems: list[Problem]) -> dict[str, WriteCache]:
+    """From `ROLE=volatile|protected|none`."""
+    known = {name: name for name in get_args(WriteCache)}
+    found: dict[str, WriteCache] = {}
+    for text in texts:
+        role, _, cache = text.partition("=")
+        if not role or cache not in known:
+            problems.append(Problem(f"--write-cache takes ROLE={'|'.join(known)}, as in hdd=none; '{text}' is not."))
+        elif role in found:
+            problems.append(Problem(f"--write-cache is said twice of the role {role}; keep one of them."))
+        else:
+            found[role] = known[cache]
+    return found
 
 
 def _as_role_models(texts: Sequence[str], problems: list[Problem]) -> dict[str, tuple[str, str | None]]:

@@ -63,6 +63,8 @@ def test_models_and_sizes_change_only_what_they_name(path: str, tmp_path: Path) 
     assert other == DiskSpec(8 << 30, "ssd-sata", None, "volatile")
     own = said(path, Where(models=(f"hdd={tmp_path}/mine.yaml",))).disks["hdd"]
     assert (own.model, own.model_text) == (f"{tmp_path}/mine.yaml", "seek: 8ms")
+    safe = said(path, Where(write_caches=("hdd=protected",))).disks["hdd"]
+    assert safe == DiskSpec(8 << 30, "hdd-7200", None, "protected")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +83,15 @@ def test_models_and_sizes_change_only_what_they_name(path: str, tmp_path: Path) 
             "--disk: no stack uses the disk role hd (did you mean 'hdd'?); the roles in use are hdd.",
         ),
         (Where(models=("hdd=no.yaml",)), "--disk hdd=no.yaml: cannot read no.yaml: No such file or directory; check"),
+        (
+            Where(write_caches=("hdd=lost",)),
+            "--write-cache takes ROLE=volatile|protected|none, as in hdd=none; 'hdd=lost' is not.",
+        ),
+        (
+            Where(write_caches=("hdd=none", "hdd=none")),
+            "--write-cache is said twice of the role hdd; keep one of them.",
+        ),
+        (Where(write_caches=("hd=none",)), "--write-cache: no stack uses the disk role hd (did you mean 'hdd'?)"),
         (Where("local", models=("hdd=a",)), "--disk gives a disk of the lab its model; add --on lab, or leave it out."),
     ],
 )

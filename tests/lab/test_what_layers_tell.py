@@ -1,0 +1,38 @@
+"""What layers say when something comes to its end: a pool without room, a cache with data that is nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.model import Outcome
+
+from .lab_runs import lab_run
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def test_a_thin_pool_that_fills_up_fails_the_trial_and_says_so(tmp_path: Path) -> None:
+    view = lab_run(
+        tmp_path / "run", ["disk | lvmthin(size=3G) | ext4"], "dd/seqwrite-sync(size=1500M)", "--size", "disk=1G"
+    )
+    (trial,) = view.trials
+    assert trial.outcome is Outcome.FAILED
+    assert "lvmthin: the pool" in (trial.reason or "") and "is full" in (trial.reason or ""), trial.reason
+
+
+def test_what_is_dirty_in_a_cache_is_written_out_by_the_tear_down_and_timed(tmp_path: Path) -> None:
+    view = lab_run(
+        tmp_path / "run",
+        ["hdd + ssd | lvmcache(writeback, chunk=64K) | ext4", "hdd + ssd | lvmcache(writethrough, chunk=64K) | ext4"],
+        "fio/randwrite-4k-qd32(size=64M, runtime=8s)",
+        *("--size", "hdd=2G", "--size", "ssd=1G", "--disk", "hdd=hdd-7200", "--disk", "ssd=ssd-sata"),
+    )
+    back, through = (next(trial for trial in view.trials if trial.stack == stack) for stack in view.stacks)
+    assert back.metrics["lvmcache.dirty_bytes"] > 1 << 20
+    assert through.metrics["lvmcache.dirty_bytes"] == 0
+    took = {step.stack: step.remove_s for step in view.steps if step.why.startswith("put the cache")}
+    flushed, had_nothing = took[view.stacks[0]], took[view.stacks[1]]
+    assert flushed is not None and had_nothing is not None
+    assert flushed > 0 and had_nothing > 0
