@@ -59,10 +59,11 @@ test-lab: setup-test lab
 exact: setup-test lab
 	$(VENV)/pytest tests/lab/test_exact.py -m ""
 
-# A million texts that coverage leads to, read by the language of workloads; needs a nightly Rust and cargo-fuzz.
+# A million texts that coverage leads to, read by the language of workloads; needs a nightly Rust and cargo-fuzz. Without
+# a sanitizer: the crate has no unsafe code for one to watch.
 fuzz:
 	mkdir -p target/fuzz-corpus
-	cd crates/wml && cargo +nightly fuzz run --target-dir ../../target/fuzz text ../../target/fuzz-corpus \
+	cd crates/wml && cargo +nightly fuzz run --sanitizer none --target-dir ../../target/fuzz text ../../target/fuzz-corpus \
 		../engine/src/wml/builtin tests/fixtures -- -runs=1000000 -timeout=20 -max_len=8192
 
 # The slow tests as well (2,000 A/A campaigns, the ready campaigns), and every benchmark.

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(3600)]
 UID = 4242
 INTERPRETER = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
 
-# $1 folder with files that take the place of those in /etc, $2 user, $3 its home, $4 PATH, $5 PYTHONPATH, then a command.
+# $1 folder with files in place of those in /etc, $2 user, $3 its home, $4 PATH, $5 PYTHONPATH, then a command.
 BECOME = """\
 for file in passwd group subuid subgid; do mount --bind "$1/$file" "/etc/$file" || exit 1; done
 user=$2 home=$3 path=$4 modules=$5; shift 5; cd "$home"

@@ -465,7 +465,7 @@ def _member_differences(shape: _Shape, state: Mapping[str, Sequence[str]]) -> li
         if state_of is None or "faulty" in state_of:
             how = "it is not in the array any more" if state_of is None else "the kernel found it faulty"
             if place not in lost:
-                wrong.append(f"md: the array lost {device} ({who}): {how}.")
+                wrong.append(f"md: the array is degraded, it lost {device} ({who}): {how}.")
         elif place in lost:
             wrong.append(f"md: the array still has {device} ({who}), which it was to lose.")
         elif "in_sync" not in state_of and place < shape.members and place not in rebuilding:

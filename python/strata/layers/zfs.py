@@ -451,7 +451,7 @@ def _leaf_differences(
     name = leaf.device or "a device"
     why = f" ({leaf.note})" if leaf.note and not leaf.note.startswith("was ") else ""
     if leaf.state != "ONLINE":
-        return [f"zfs: the pool {pool} lost {name}, which is {leaf.state or 'unknown'}{why}."]
+        return [f"zfs: the pool {pool} is degraded, it lost {name}, which is {leaf.state or 'unknown'}{why}."]
     if any(leaf.errors):
         reads, writes, sums = leaf.errors
         return [f"zfs: {name} of the pool {pool} had {reads} read, {writes} write and {sums} checksum errors."]

@@ -206,7 +206,7 @@ def changed(case: str, *changes: tuple[str, str]) -> list[str]:
 
 
 def test_a_member_that_was_lost_is_named() -> None:
-    lost = "md: the array lost vdc (member 3 of 4)"
+    lost = "md: the array is degraded, it lost vdc (member 3 of 4)"
     assert changed("raid10", ("member=vdc in_sync", "member=vdc faulty")) == [f"{lost}: the kernel found it faulty."]
     assert changed("raid10", ("member=vdc in_sync\n", ""), ("degraded=0", "degraded=1")) == [
         f"{lost}: it is not in the array any more."
@@ -215,16 +215,17 @@ def test_a_member_that_was_lost_is_named() -> None:
 
 def test_a_failing_mirror_half_was_seen_so_by_a_real_kernel() -> None:
     answers = captured("md", "raid1-flakey", folder="broken")
-    assert answers.differences() == ["md: the array lost dm-0 (member 2 of 2): the kernel found it faulty."]
+    lost = "md: the array is degraded, it lost dm-0 (member 2 of 2): the kernel found it faulty."
+    assert answers.differences() == [lost]
 
 
 def test_what_was_lost_on_purpose_is_no_difference_and_what_is_lost_beside_it_is() -> None:
     assert changed("raid5-degraded") == []
     assert changed("raid5-degraded", ("lost=2\n", "")) == [
-        "md: the array lost vdc (member 3 of 3): it is not in the array any more."
+        "md: the array is degraded, it lost vdc (member 3 of 3): it is not in the array any more."
     ]
     assert changed("raid5-degraded", ("member=vdb in_sync", "member=vdb faulty")) == [
-        "md: the array lost vdb (member 2 of 3): the kernel found it faulty."
+        "md: the array is degraded, it lost vdb (member 2 of 3): the kernel found it faulty."
     ]
     assert changed("raid5-degraded", ("lost=2", "lost=1")) != []
 
@@ -238,7 +239,7 @@ def test_a_rebuild_may_run_or_be_over() -> None:
         "md: the kernel does a recover of the array, which was not asked for.",
     ]
     assert changed("raid6-rebuilding", ("vdd spare", "vdd faulty,spare")) == [
-        "md: the array lost vdd (member 4 of 4): the kernel found it faulty."
+        "md: the array is degraded, it lost vdd (member 4 of 4): the kernel found it faulty."
     ]
 
 

@@ -157,7 +157,7 @@ POOL = "strata-012345-1-4"
             0,
             "vdb1      ONLINE ",
             "vdb1      FAULTED",
-            f"zfs: the pool {POOL} lost /dev/vdb1,",
+            f"zfs: the pool {POOL} is degraded, it lost /dev/vdb1,",
         ),
         ("zfs", "mirrors-dedup", 0, "vdb1      ONLINE       0", "vdb1      ONLINE       7", "had 7 read, 0 write"),
         ("zfs", "mirrors-dedup", 0, "state: ONLINE", "state: SUSPENDED", f"the pool {POOL} is SUSPENDED."),
@@ -190,14 +190,14 @@ def test_one_thing_that_is_not_so(layer: str, case: str, index: int, old: str, n
 
 def test_a_disk_that_broke_is_named() -> None:
     assert captured("zfs", "faulted", folder="broken").differences() == [
-        "zfs: the pool strata-012345-3-4 lost /dev/dm-1, which is FAULTED (too many errors)."
+        "zfs: the pool strata-012345-3-4 is degraded, it lost /dev/dm-1, which is FAULTED (too many errors)."
     ]
 
 
 def test_a_rebuild_that_was_not_asked_for_names_the_disk() -> None:
     answers = captured("zfs", "rebuilding")
     found = answers.differences(answers.with_stdout(2, "rebuilt", "other"))
-    assert found == ["zfs: the pool strata-012345-2-3 lost /dev/vdc1, which is OFFLINE."]
+    assert found == ["zfs: the pool strata-012345-2-3 is degraded, it lost /dev/vdc1, which is OFFLINE."]
 
 
 def test_figures_of_a_pool() -> None:
