@@ -558,3 +558,4 @@ class View:
     losses: tuple[Loss, ...] = ()
     evidence: tuple[Evidence, ...] = ()  # only where it was asked for: it can be long
     factors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # stack -> factor -> level
+    profile: str | None = None  # of the campaign file

@@ -1,4 +1,4 @@
-"""Every campaign of the folder that is for this machine runs here from first to last, one round of it.
+"""Every campaign of the folder that is for this machine runs here from first to last, under its quick profile.
 
 Those for the lab are in tests/lab.
 """
@@ -24,8 +24,10 @@ def test_it_runs(path: Path, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("building stacks needs root")
     strata = str(Path(sys.executable).with_name("strata"))
-    plan = json.loads(subprocess.run([strata, "plan", path, "--json"], check=True, capture_output=True).stdout)
-    argv = [strata, "run", str(path), "--rounds", "1", "--budget", "1h", "--out", str(tmp_path / "run"), "--json"]
+    plan = json.loads(
+        subprocess.run([strata, "plan", path, "--profile", "quick", "--json"], check=True, capture_output=True).stdout
+    )
+    argv = [strata, "run", str(path), "--profile", "quick", "--budget", "1h", "--out", str(tmp_path / "run"), "--json"]
     done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

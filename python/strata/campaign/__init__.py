@@ -42,9 +42,15 @@ __all__ = [
 
 
 def load(
-    text: str, *, where: str, layers: Catalogue, workloads: WorkloadCatalogue, read_file: Callable[[str], str]
+    text: str,
+    *,
+    where: str,
+    layers: Catalogue,
+    workloads: WorkloadCatalogue,
+    read_file: Callable[[str], str],
+    profile: str | None = None,
 ) -> Campaign:
     """The campaign of a YAML file; `strata.campaign.file` describes its form. Raises BadInput with every problem."""
     from strata.campaign.file import load as load_file  # YAML and its models are slow to import
 
-    return load_file(text, where=where, layers=layers, workloads=workloads, read_file=read_file)
+    return load_file(text, where=where, layers=layers, workloads=workloads, read_file=read_file, profile=profile)

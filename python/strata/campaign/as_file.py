@@ -34,6 +34,8 @@ def as_file(campaign: Campaign, seed: int) -> str:
             }
         ),
         "seed": seed,
+        # the rest is what this profile made of its file: to be loaded under it, as whatever it is compared with was
+        "profiles": None if campaign.profile is None else {campaign.profile: {}},
     }
     return "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in _stated(keys).items())
 

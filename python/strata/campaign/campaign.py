@@ -51,6 +51,7 @@ class Campaign:
     testbed: Testbed
     memory_bytes: int | None  # stated budget, equal for every stack; None: all the machine has
     text: str  # a campaign file that loads to this campaign; for a file: as it was written
+    profile: str | None = None  # the profile of that file; None: the file as it stands
 
     @property
     def fingerprint(self) -> str:
@@ -76,6 +77,7 @@ class Campaign:
             "testbed": testbeds.described(self.testbed),
             "memory": None if self.memory_bytes is None else format_size(self.memory_bytes),
             **({"seed": self.seed} if self.testbed.clock == "virtual" else {}),
+            **({} if self.profile is None else {"profile": self.profile}),
         }
 
 

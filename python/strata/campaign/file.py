@@ -21,6 +21,8 @@
     rule: {rounds: 5, within: 3%, confidence: 95%, budget: 2h}  # design: auto|race|adaptive in place of rounds
     seed: 7
     seeds: 3                       # by the virtual clock, in place of rounds
+    profiles:                      # chosen by --profile; see `strata.campaign.profiles`
+      quick: {rule: {rounds: 1}, disks: {hdd: {size: 1G}}, factors: {fs: [ext4]}, exclude: }
 
 Spelled out, a stack is a list from the disks up. An item is an expression, `{LAYER: {ARGUMENT: VALUE}}`,
 `{any: [...]}` for alternatives, `{join: [...]}` for inputs side by side, `{count: N, of: ...}` for N of the same, or
@@ -30,11 +32,13 @@ a list for a sub-chain. A value is a scalar, `$factor`, or `{any: [...]}`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from strata.campaign import profiles
 from strata.campaign import testbed as testbeds
 from strata.campaign.campaign import (
     DEFAULT_DISK_BYTES,
@@ -150,6 +154,7 @@ class CampaignModel(_Model):
     rule: RuleModel = Field(default_factory=RuleModel)
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     seeds: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    profiles: dict[str, Any] | None = None  # never here when this is checked: one is laid over the rest, or none
 
 
 _MODELS: tuple[tuple[int, str, type[_Model]], ...] = (
@@ -193,14 +198,47 @@ _HOW = {
 
 
 def load(
-    text: str, *, where: str, layers: Catalogue, workloads: WorkloadCatalogue, read_file: Callable[[str], str]
+    text: str,
+    *,
+    where: str,
+    layers: Catalogue,
+    workloads: WorkloadCatalogue,
+    read_file: Callable[[str], str],
+    profile: str | None = None,
 ) -> Campaign:
-    """The campaign of a YAML file called `where`. Raises BadInput with every problem, each with line and column."""
+    """The campaign of a YAML file called `where`, under one of its profiles or as it stands.
+
+    Raises BadInput with every problem of the file and of all its profiles, each with line and column.
+    """
     problems = Problems()
     document = read(text, where, problems)
     if document is None:
         problems.raise_if_any()
         raise AssertionError("a file that cannot be read has a problem")
+    campaigns: dict[str | None, Campaign | None] = {}
+    for name in (None, *profiles.names(document, problems)):
+        own = Problems()
+        under = profiles.overlaid(document, name)
+        campaigns[name] = _campaign(under, own, text, where, layers, workloads, read_file)
+        more = (problem for problem in own.found if problem not in problems.found)
+        problems.extend(replace(p, message=f"with profile {name}: {p.message}") if name else p for p in more)
+    problems.raise_if_any()
+    wanted = profiles.chosen(document, profile, where)
+    found = campaigns[wanted]
+    assert found is not None, "what is no campaign has a problem"
+    return replace(found, profile=wanted)
+
+
+def _campaign(
+    document: Document,
+    problems: Problems,
+    text: str,
+    where: str,
+    layers: Catalogue,
+    workloads: WorkloadCatalogue,
+    read_file: Callable[[str], str],
+) -> Campaign | None:
+    """None when there is a problem."""
     spelled = Spelled(document, problems)
     model = _validated(document, problems)
     data = document.data
@@ -219,8 +257,8 @@ def load(
     if not problems.found:
         _check_disks(stacks, document, problems)
         stacks = remaining(stacks, rules, removed, document, problems)
-    problems.raise_if_any()
-    assert model is not None
+    if problems.found or model is None:
+        return None
     testbed = model.testbed.testbed()
     return Campaign(
         name=model.name or PurePath(where).stem,

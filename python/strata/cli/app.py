@@ -24,6 +24,10 @@ _What = Annotated[
     ),
 ]
 _Load = Annotated[list[str], typer.Option("-w", "--workload", metavar="WORKLOAD", help="may be given several times")]
+_Profile = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="NAME", help="of the campaign file, as quick; full: the file as it stands"),
+]
 _Size = Annotated[
     list[str], typer.Option("--size", metavar="ROLE=SIZE", help="size of the sparse files that stand for disks")
 ]
@@ -101,6 +105,7 @@ def doctor(json: _Json = False) -> None:
 def plan(
     what: _What,
     workload: _Load = [],  # noqa: B006 - typer copies it
+    profile: _Profile = None,
     size: _Size = [],  # noqa: B006
     device: _Device = [],  # noqa: B006
     wipe: _Wipe = [],  # noqa: B006
@@ -118,13 +123,14 @@ def plan(
     from strata.cli import plan, written
 
     where = written.Where(on, clock, debian, kernel, tuple(disk), seeds, tuple(write_cache))
-    plan.plan(what, workload, size, device, wipe, where, commands, json)
+    plan.plan(what, workload, size, device, wipe, where, commands, json, profile)
 
 
 @app.command()
 def run(
     what: _What,
     workload: _Load = [],  # noqa: B006
+    profile: _Profile = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="where the run lives; default runs/NAME")
     ] = None,
@@ -153,7 +159,7 @@ def run(
 
     where = written.Where(on, clock, debian, kernel, tuple(disk), seeds, tuple(write_cache))
     decide = run.Decide(budget, rounds, confidence, within, design)
-    run.run(what, workload, out, decide, size, device, wipe, where, yes, json)
+    run.run(what, workload, out, decide, size, device, wipe, where, yes, json, profile)
 
 
 @app.command()

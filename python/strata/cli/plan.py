@@ -24,8 +24,9 @@ def plan(
     where: written.Where,
     commands: bool,
     as_json: bool,
+    profile: str | None = None,
 ) -> None:
-    campaign = written.campaign(what, loads, sizes, where)
+    campaign = written.campaign(what, loads, sizes, where, profile)
     with testbeds.sites(campaign, Path("runs"), "plan") as sites:
         made = session.look(sites, campaign, session.devices(device, wipe), Path("runs")).plan
     rounds = campaign.rule.rounds
@@ -36,6 +37,7 @@ def plan(
         plain = {
             "version": 1,
             "campaign": campaign.name,
+            "profile": campaign.profile,
             "stacks": [stack.text for stack in made.stacks],
             "runnable": [stack.text for stack in made.runnable],
             "skipped": [{"stack": stack, "reasons": list(why)} for stack, why in made.skipped.items()],
@@ -58,7 +60,8 @@ def plan(
         }
         print(json.dumps(plain | ({"commands": typed} if commands else {}), indent=2))
         return
-    lines = [f"{campaign.name}: {len(made.runnable)} of {len(made.stacks)} stacks can run here"]
+    named = campaign.name if campaign.profile is None else f"{campaign.name}, profile {campaign.profile}"
+    lines = [f"{named}: {len(made.runnable)} of {len(made.stacks)} stacks can run here"]
     for stack in made.stacks:
         reasons = made.skipped.get(stack.text)
         lines.append(f"  {'skip ' if reasons else '     '}{stack.text}")

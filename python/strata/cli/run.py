@@ -47,10 +47,11 @@ def run(
     where: written.Where,
     yes: bool,
     as_json: bool,
+    profile: str | None = None,
 ) -> None:
-    campaign = written.campaign(what, loads, sizes, where)
+    campaign = written.campaign(what, loads, sizes, where, profile)
     given = session.devices(device, wipe)
-    directory = out or Path("runs") / _as_file_name(campaign.name)
+    directory = out or Path("runs") / _as_file_name("-".join(filter(None, [campaign.name, campaign.profile])))
     interrupts = Interrupts()
     with interrupts.listening(), lock.locked(directory):
         store = running.reopen(directory, campaign, given.claimed)

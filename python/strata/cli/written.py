@@ -32,10 +32,16 @@ class Where:
     write_caches: tuple[str, ...] = ()  # ROLE=volatile|protected|none
 
 
-def campaign(what: Sequence[str], loads: Sequence[str], sizes: Sequence[str], where: Where | None = None) -> Campaign:
-    """One campaign file, or stack expressions; `-w` replaces the workloads of a file. Raises BadInput."""
+def campaign(
+    what: Sequence[str],
+    loads: Sequence[str],
+    sizes: Sequence[str],
+    where: Where | None = None,
+    profile: str | None = None,
+) -> Campaign:
+    """One campaign file under a profile, or stack expressions; `-w` replaces a file's workloads. Raises BadInput."""
     if is_file(what):
-        written = _load(Path(what[0]))
+        written = _load(Path(what[0]), profile)
         if loads:
             named = [
                 call
@@ -43,6 +49,8 @@ def campaign(what: Sequence[str], loads: Sequence[str], sizes: Sequence[str], wh
                 for call in campaigns.parse_workloads(text, workloads.catalogue(), where="-w", read_file=_read)
             ]
             written = replace(written, workloads=tuple(named))
+    elif profile is not None:
+        raise BadInput("--profile chooses a profile of a campaign file; give one, or leave it out.")
     else:
         written = campaigns.from_expressions(
             what, loads, layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=_read
@@ -131,7 +139,7 @@ def is_file(what: Sequence[str]) -> bool:
     return text.endswith((".yaml", ".yml")) or ("|" not in text and Path(text).is_file())
 
 
-def _load(path: Path) -> Campaign:
+def _load(path: Path, profile: str | None) -> Campaign:
     return campaigns.load(
         _read_or_refuse(path),
         where=str(path),
@@ -139,6 +147,7 @@ def _load(path: Path) -> Campaign:
         workloads=workloads.catalogue(),
         # files that a campaign names lie beside it
         read_file=lambda name: _read(str(path.parent / name)),
+        profile=profile,
     )
 
 

@@ -73,7 +73,7 @@ def build(
     keys = {standing.stack: standing.key for standing in standings}
     return ReportModel(
         version=VERSION,
-        campaign=view.campaign,
+        campaign=view.campaign if view.profile is None else f"{view.campaign}, profile {view.profile}",
         about=view.about,
         verdict=Verdict(
             sentence=ranking.sentences[0],

@@ -65,6 +65,7 @@ def _again(written: reader.Written, directory: Path) -> Campaign:
         layers=layers.catalogue(),
         workloads=workloads.catalogue(),
         read_file=lambda name: Path(name).read_text(),
+        profile=written.profile,
     )
 
 

@@ -92,6 +92,12 @@ class Written:
     source: str
     description: Mapping[str, object]
 
+    @property
+    def profile(self) -> str | None:
+        """The profile of the campaign file, if one was asked for."""
+        found = self.description.get("profile")
+        return None if found is None else str(found)
+
 
 def source(directory: Path) -> Written:
     """Raises StoreError when there is no run."""
@@ -115,11 +121,11 @@ def view(directory: Path, *, series: bool = False) -> View:
 
 
 def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
-    row = sql.execute("SELECT name, about, seed, strata, testbed FROM run").fetchone()
+    row = sql.execute("SELECT name, about, seed, strata, testbed, description FROM run").fetchone()
     rule = database.rule(sql)
     if row is None or rule is None:
         raise StoreError(f"{directory} holds a run that never began; start it again with `strata run`.")
-    name, about, seed, version, testbed = row
+    name, about, seed, version, testbed, description = row
     stacks = dict(sql.execute("SELECT id, text FROM stack ORDER BY id"))
     workloads = _workloads(sql)
     facts_id, facts, versions = _facts(sql)
@@ -134,6 +140,7 @@ def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
     visited = {stack for _, stack, _ in visits.values()}
     return View(
         campaign=name,
+        profile=json.loads(description).get("profile"),
         about=about,
         seed=seed,
         rule=rule,

@@ -61,10 +61,9 @@ def read_file(name: str) -> str:
     return f"text of {name}"
 
 
-def load(text: str, name: str) -> campaign.Campaign:
-    return campaign.load(
-        text, where=name, layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=read_file
-    )
+def load(text: str, name: str, profile: str | None = None) -> campaign.Campaign:
+    catalogues = {"layers": layers.catalogue(), "workloads": workloads.catalogue()}
+    return campaign.load(text, where=name, read_file=read_file, profile=profile, **catalogues)
 
 
 # ---------------------------------------------------------------- links
@@ -108,20 +107,20 @@ def test_every_command_can_be_read(fence: Fence, argv: list[str]) -> None:
         command = command.commands[name]
     values = command.make_context(name, rest).params
     if name in ("plan", "run"):
-        assert read_campaign(values["what"], values["workload"], fence).stacks
+        assert read_campaign(values["what"], values["workload"], fence, values["profile"]).stacks
     if name == "show":
         assert reference.entries(values["what"], values["name"])
 
 
-def read_campaign(what: list[str], loads: list[str], fence: Fence) -> campaign.Campaign:
+def read_campaign(what: list[str], loads: list[str], fence: Fence, profile: str | None) -> campaign.Campaign:
     if not what[0].endswith(".yaml"):
         return campaign.from_expressions(
             what, loads, layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=read_file
         )
     if what[0] in CAMPAIGNS:
         assert CAMPAIGNS[what[0]].page == fence.page, f"{fence.page.name} runs {what[0]} and does not show it"
-        return load(CAMPAIGNS[what[0]].text, what[0])
-    return load((ROOT / what[0]).read_text(), what[0])
+        return load(CAMPAIGNS[what[0]].text, what[0], profile)
+    return load((ROOT / what[0]).read_text(), what[0], profile)
 
 
 def test_the_commands_are_there_at_all() -> None:
