@@ -93,7 +93,7 @@ class LabModel(_Model):
     kernel: Annotated[str, _read(testbeds.parse_kernel)] | None = None
     memory: Annotated[Size, Field(ge=1 << 28)] | None = None
     cpus: Annotated[int, Field(ge=1, le=255)] | None = None
-    features: list[Literal["containers", "postgres", "qemu", "zfs"]] = Field(default_factory=list)
+    features: list[Literal["containers", "install", "postgres", "qemu", "zfs"]] = Field(default_factory=list)
 
     def testbed(self) -> Testbed:
         usual = testbeds.lab(self.clock)

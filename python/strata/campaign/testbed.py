@@ -11,7 +11,7 @@ from strata.model import Testbed
 from strata.units import format_size
 
 KINDS = ("local", "lab", "ssh:HOST")
-FEATURES = ("containers", "postgres", "qemu", "zfs")  # of a lab, beyond the storage tools that each has
+FEATURES = ("containers", "install", "postgres", "qemu", "zfs")  # of a lab, beyond the storage tools that each has
 FIRST_SEED = 1  # of the virtual clock, where none is stated: the same everywhere, so that the figures are
 
 # Modelled disks lie in the memory of the machine, which its host gives out as it is written to. Virtual processors

@@ -257,7 +257,7 @@ app.add_typer(lab, name="lab")
 def lab_build(
     debian: Annotated[int, typer.Option("--debian", metavar="12|13", help="the release that it is made of")] = 13,
     features: Annotated[
-        str | None, typer.Option("--with", metavar="FEATURE,...", help="zfs, containers, postgres, qemu")
+        str | None, typer.Option("--with", metavar="FEATURE,...", help="zfs, containers, install, postgres, qemu")
     ] = None,
     kernel: Annotated[
         str | None, typer.Option("--kernel", metavar="V", help="another kernel than the release's own, as 6.1")

@@ -20,10 +20,20 @@ mkdir -p "$1/etc/postgresql-common"
 echo "create_main_cluster = false" > "$1/etc/postgresql-common/createcluster.conf"
 """
 
+# trim.sh takes apt away; of a lab that installs, its own packages bring the programs back.
+_APT_AGAIN = """
+for deb in "$1"/usr/share/strata/packages/apt_*.deb "$1"/usr/share/strata/packages/libapt-pkg*.deb; do
+    dpkg-deb --extract "$deb" "$1"
+done
+rm -rf "$1/usr/share/doc" "$1/usr/share/locale" "$1/usr/share/man"
+"""
+
 
 def make(site: Site, spec: LabSpec, zfs_suite: str, image: Path) -> tuple[dict[str, str], bytes]:
     """Writes the image. Returns the versions of its packages, and its busybox for the initramfs."""
     hooks = [Hook("customize", script("trim.sh"))]
+    if "install" in spec.features:
+        hooks = [Hook("customize", script("install.sh")), *hooks, Hook("customize", _APT_AGAIN)]
     more_suites = set(spec.more_suites)
     if "postgres" in spec.features:
         hooks.append(Hook("essential", _NO_CLUSTER))

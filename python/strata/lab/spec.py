@@ -35,7 +35,13 @@ _BACKPORTED = {12: frozenset({"containers"}), 13: frozenset[str]()}
 # Bytes that building takes while it lasts: the root unpacked, as a tar and as an image; the kernel's packages and
 # modules unpacked; for ZFS a compiler and the kernel's headers. Measured, and a quarter more.
 _ROOM_BYTES = 1_200_000_000
-_ROOM_OF = {"zfs": 800_000_000, "containers": 1_300_000_000, "postgres": 900_000_000, "qemu": 500_000_000}
+_ROOM_OF = {
+    "zfs": 800_000_000,
+    "containers": 1_300_000_000,
+    "install": 900_000_000,
+    "postgres": 900_000_000,
+    "qemu": 500_000_000,
+}
 
 FEATURES = tuple(sorted(_ROOM_OF))
 
@@ -69,6 +75,7 @@ class LabSpec:
         """Debian packages of the root, without what they depend on."""
         more = {
             "containers": (*_CONTAINERS, *_CONTAINERS_OF[self.debian]),
+            "install": ("mmdebstrap",),
             "postgres": ("postgresql", "sysbench"),
             "qemu": ("qemu-system-x86", "qemu-utils", "libnbd-bin"),
             "zfs": ("zfsutils-linux",),
@@ -98,7 +105,11 @@ class LabSpec:
             "kernel": self.kernel,
             "packages": sorted((*self.packages, *self.more_suites)),
             "modules": [MODULES, BEFORE_ROOT],
-            "scripts": [script("trim.sh"), *([script("zfs.sh")] if "zfs" in self.features else [])],
+            "scripts": [
+                script("trim.sh"),
+                *([script("zfs.sh")] if "zfs" in self.features else []),
+                *([script("install.sh")] if "install" in self.features else []),
+            ],
             "features": sorted(self.features),
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

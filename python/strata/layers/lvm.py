@@ -153,6 +153,7 @@ class LvmDriver:
                 "degrade": lambda count: _degrade(spec, group, place, count),
                 "rebuild": lambda count: _rebuild(spec, group, count),
             },
+            split=lambda count: _split(spec, group, size, count, ours=all(each.ours for each in below)),
         )
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
@@ -270,6 +271,32 @@ def _snapshot(spec: Call, group: _lvm.Group, count: int) -> list[Step]:
         how = ("--snapshot", "--name", name, "--extents", share, group.full(VOLUME))
         steps.append(_lvm.make_volume(group, name, f"take snapshot {number} of {count}", *how))
     return steps
+
+
+def _split(
+    spec: Call, group: _lvm.Group, size: int | None, count: int, *, ours: bool
+) -> tuple[list[Step], list[Provides]]:
+    """A volume for each tenant, in the room of the one that was made, of which an extent stays. Raises BadInput."""
+    kind = str(spec["type"])
+    if kind in MODULES or spec["size"] is not None or spec["snapshots"] is not None:
+        raise BadInput("tenants share linear or striped volumes that take all there is; write lvm, or put md below it.")
+    if size is None:
+        raise BadInput("the size of the volume below the tenants is not known; put lvmthin(size=...) there.")
+    unit = _lvm.EXTENT_BYTES * _columns(spec, len(group.devices))
+    each = (size - 2 * unit) // count // unit * unit  # one stays, one is lost where a header is larger than usual
+    if each < unit:
+        raise BadInput(f"{format_size(size)} are too little for {count} tenants; give the volume more room.")
+    shrink = group.command("lvreduce", "-qq", "--yes", "--force", "--size", _lvm.in_bytes(unit), group.full(VOLUME))
+    steps = [Step(shrink, None, "make room for the volumes of the tenants")]
+    shares = []
+    for number in range(1, count + 1):
+        name = f"tenant-{number}"
+        how = ("--type", kind, *_layout(spec, len(group.devices)))
+        how += () if spec["stripesize"] is None else ("--stripesize", _lvm.in_bytes(spec["stripesize"]))
+        how += ("--name", name, "--size", _lvm.in_bytes(each), group.name)
+        steps.append(_lvm.make_volume(group, name, f"make the volume of tenant {number}", *how))
+        shares.append(Provides(Kind.BLOCK, group.path(name), each, ours=ours, name=group.full(name)))
+    return steps, shares
 
 
 def _spare(kind: str, devices: int) -> list[int]:

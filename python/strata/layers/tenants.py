@@ -1,6 +1,6 @@
 """The fork of a stack: what stands above it is there once for each of several tenants, who work at the same time.
 
-A directory gives each a directory of its own; a thin pool gives each a volume.
+A directory gives each a directory of its own; LVM gives each a volume.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _divided(spec: Call, whole: Provides) -> tuple[list[Step], list[Provides]]:
     if whole.kind is Kind.BLOCK:
         if whole.split is None:
             raise BadInput(
-                "tenants cannot share this block device; put lvmthin on it, which gives each a volume, or a file "
+                "tenants cannot share this block device; put lvm or lvmthin on it, which give each a volume, or a file "
                 "system, which gives each a directory."
             )
         return whole.split(count)

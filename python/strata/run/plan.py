@@ -337,7 +337,7 @@ def _target_reasons(
 
 
 def _tenant_reasons(stack: Stack, calls: Sequence[Call], drivers: Mapping[str, LayerDriver]) -> list[str]:
-    """Whether every load that names a tenant has one, and every tenant one at most."""
+    """Whether every load that names a tenant has one."""
     forks = [node.call for node in stack.top.walk() if drivers[node.call.name].info.forks]
     bound = [(call.tenant, call.text) for call in calls if call.tenant is not None]
     if not forks:
@@ -352,14 +352,8 @@ def _tenant_reasons(stack: Stack, calls: Sequence[Call], drivers: Mapping[str, L
         for below in forking.inputs
         if _starts_guest(below, drivers)
     ]
-    reasons += [
-        f"{text} is for a tenant that is not among the {there}; write another." for n, text in bound if n > there
-    ]
-    tenants = [tenant for tenant, _ in bound]
     return reasons + [
-        f"tenant {tenant} has {tenants.count(tenant)} loads; give it one, and put the rest in another campaign."
-        for tenant in dict.fromkeys(tenants)
-        if tenants.count(tenant) > 1
+        f"{text} is for a tenant that is not among the {there}; write another." for n, text in bound if n > there
     ]
 
 

@@ -203,10 +203,18 @@ def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedV
 
 
 def rounds_of(loads: Sequence[Load], *, tenants: bool) -> list[list[Load]]:
-    """What is measured at once: every load by itself, but those that name their tenant together."""
+    """What is measured at once: every load by itself, then those that name their tenant together. Where a tenant is
+    named again a further round begins: `prepare@1, oltp@1, fileserver@2` is prepare alone, then the other two."""
     bound = [load for load in loads if tenants and load[0].tenant is not None]
-    alone = [[load] for load in loads if load not in bound]
-    return [*alone, bound] if bound else alone
+    rounds = [[load] for load in loads if load not in bound]
+    named: set[int | None] = set()
+    for load in bound:
+        if not named or load[0].tenant in named:
+            rounds.append([])
+            named = set()
+        rounds[-1].append(load)
+        named.add(load[0].tenant)
+    return rounds
 
 
 def _part(bench: trial.Bench, load: Load, tenant: int | None, top: Provides, scratch: str) -> together.Part:

@@ -260,7 +260,11 @@ MISTAKES: list[tuple[str, list[tuple[int, int, str]]]] = [
             (6, 10, "'k' is no version of a kernel; write it as 6.12"),
             (7, 10, "memory cannot be '1'; write a size of at least 256M"),
             (8, 8, "cpus cannot be '0'; write a whole number from 1 to 255"),
-            (9, 18, "features cannot be 'xfs'; write a list of some of these: containers, postgres, qemu, zfs"),
+            (
+                9,
+                18,
+                "features cannot be 'xfs'; write a list of some of these: containers, install, postgres, qemu, zfs",
+            ),
         ],
     ),
     ("stacks: [disk]\ndisks: {disk: {model: x}}", [(2, 23, "only a disk of the lab has a model; write testbed: lab")]),

@@ -12,9 +12,10 @@ from strata.campaign import Campaign, DiskSpec, load
 FOLDER = Path(__file__).parents[3] / "campaigns"
 
 
-def campaign(path: Path) -> Campaign:
+def campaign(path: Path, profile: str | None = None) -> Campaign:
     return load(
         path.read_text(),
+        profile=profile,
         where=path.name,
         layers=layers.catalogue(),
         workloads=workloads.catalogue(),
@@ -45,19 +46,50 @@ def test_the_study_of_2016_has_its_stacks_and_the_published_variants() -> None:
     assert [call.variant for call in found.workloads] == ["study", "study"]
 
 
-def test_the_study_of_2015_has_its_host_stacks_in_the_lab() -> None:
+def test_every_campaign_has_a_quick_profile() -> None:
+    for path in FOLDER.glob("*.yaml"):
+        assert campaign(path, "quick").rule.rounds == 1, path
+
+
+ARRAY = "4*hdd | md(raid10, chunk=512K)"
+
+
+def test_the_study_of_2015_has_its_stacks_under_four_guests_in_the_lab() -> None:
     found = campaign(FOLDER / "kvm-storage.yaml")
-    array = "4*hdd | md(raid10, chunk=512K)"
+    guests = "vm(memory=1G) | xfs"
     assert {stack.text for stack in found.stacks} == {
-        f"{array} | xfs",
-        *(f"{array} | {volume}" for volume in ("lvm", "lvmthin", "lvmthin(zero=off)")),
-        *(f"{array} | {volume} | {fs}" for volume in ("lvm", "lvmthin(zero=off)") for fs in ("xfs", "ext4")),
+        *(f"{ARRAY} | xfs | tenants(4) | {image} | {guests}"
+          for image in ("qcow2(size=8G)", "qcow2(size=8G, prealloc=metadata)")),
+        *(f"{ARRAY} | {volume} | tenants(4) | {guests}" for volume in ("lvm", "lvmthin", "lvmthin(zero=off)")),
+        *(f"{ARRAY} | {volume} | {fs} | tenants(4) | raw(size=8G) | {guests}"
+          for volume in ("lvm", "lvmthin(zero=off)") for fs in ("xfs", "ext4")),
+        *(f"4*hdd | btrfs({how}) | tenants(4) | raw(size=8G{more}) | {guests}"
+          for how in ("raid10", "raid10, nodatacow") for more in ("", ", prealloc=falloc")),
+        f"4*hdd | zfs(mirror=2, xattr=sa) | tenants(4) | raw(size=8G) | {guests}",
+    }  # fmt: skip
+    assert (found.testbed.kind, found.testbed.features) == ("lab", {"zfs"})
+    assert [call.tenant for call in found.workloads] == [None, 1, 1, 2, 3, 4]
+
+
+def test_the_study_of_2015_has_its_host_stacks_without_guests() -> None:
+    found = campaign(FOLDER / "kvm-storage.yaml", "host")
+    assert {stack.text for stack in found.stacks} == {
+        f"{ARRAY} | xfs",
+        *(f"{ARRAY} | {volume}" for volume in ("lvm", "lvmthin", "lvmthin(zero=off)")),
+        *(f"{ARRAY} | {volume} | {fs}" for volume in ("lvm", "lvmthin(zero=off)") for fs in ("xfs", "ext4")),
         "4*hdd | btrfs(raid10)",
         "4*hdd | btrfs(raid10, nodatacow)",
         "4*hdd | zfs(mirror=2, xattr=sa)",
     }
-    assert (found.testbed.kind, found.testbed.features) == ("lab", {"zfs"})
     assert found.disks == {"hdd": DiskSpec(8 << 30, "hdd-7200", None, "volatile")}
+
+
+def test_the_study_of_2017_has_its_four_cells_on_kvm() -> None:
+    found = campaign(FOLDER / "host-guest-filesystems.yaml")
+    assert {tuple(sorted(stack.factors.items())) for stack in found.stacks} == {
+        (("fs", fs), ("scheduler", scheduler)) for fs in ("xfs", "ext4") for scheduler in ("none", "mq-deadline")
+    }
+    assert [call.path for call in found.workloads] == ["provision.sh"]
 
 
 def test_the_study_of_2019_has_its_three_caches_and_three_runs() -> None:

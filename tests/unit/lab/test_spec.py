@@ -14,7 +14,10 @@ from strata.lab.spec import FEATURES, LabSpec
         ({"debian": 11}, "there is no lab of Debian 11; give 12 or 13"),
         ({"kernel": "6.12.1"}, "'6.12.1' is not a kernel"),
         ({"kernel": "newest"}, "'newest' is not a kernel"),
-        ({"features": frozenset({"zsf"})}, "no feature 'zsf'; the features are containers, postgres, qemu, zfs"),
+        (
+            {"features": frozenset({"zsf"})},
+            "no feature 'zsf'; the features are containers, install, postgres, qemu, zfs",
+        ),
     ],
 )
 def test_what_no_lab_can_be_is_refused_with_what_it_can(wrong: dict[str, object], said: str) -> None:

@@ -440,3 +440,43 @@ def test_figures_of_a_full_pool() -> None:
 def test_figures_that_cannot_be_read_are_left_out(layer: str) -> None:
     driver = drivers()[layer]
     assert driver.figures(spec(layer), below(layer, 2), PLACE, []) == {}  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------- tenants
+
+
+@pytest.mark.parametrize(
+    ("values", "sizes", "count"),
+    [({}, [8 * GIB], 4), ({}, [GIB], 3), ({"type": "striped", "stripesize": 65536}, [2 * GIB] * 2, 5)],
+)
+def test_tenants_get_equal_volumes_that_fit_into_the_room_of_the_one(
+    values: dict[str, Value], sizes: list[int | None], count: int
+) -> None:
+    whole = provides("lvm", values, sizes)
+    assert whole.split is not None and whole.size_bytes is not None
+    steps, shares = whole.split(count)
+    assert len({share.path for share in shares}) == len(shares) == count
+    (size,) = {share.size_bytes for share in shares}
+    assert size is not None
+    unit = 4 * MIB * len(sizes)
+    assert size % unit == 0
+    assert whole.size_bytes - (count + 2) * unit < count * size <= whole.size_bytes - 2 * unit
+    assert steps[0].undo is None and "lvreduce" in steps[0].do.argv
+    assert all(undo_of(step) for step in steps[1:]) and len(steps) == count + 1
+
+
+@pytest.mark.parametrize(
+    ("values", "sizes", "words"),
+    [
+        ({"type": "raid1"}, [GIB] * 2, "put md below it"),
+        ({"size": 512 * MIB}, [GIB], "linear or striped"),
+        ({"snapshots": 512 * MIB}, [GIB], "linear or striped"),
+        ({}, [None], "lvmthin(size=...)"),
+        ({}, [24 * MIB], "more room"),
+    ],
+)
+def test_what_tenants_cannot_share_is_refused(values: dict[str, Value], sizes: list[int | None], words: str) -> None:
+    split = provides("lvm", values, sizes).split
+    assert split is not None
+    with pytest.raises(BadInput, match=words.replace("(", r"\(").replace(")", r"\)")):
+        split(4)

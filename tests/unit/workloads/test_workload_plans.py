@@ -264,3 +264,21 @@ def test_dd_failures(output: TrialOutput, words: str) -> None:
 def test_dd_wants_whole_mebibytes() -> None:
     spec = call("dd/seqwrite-sync", size=(1 << 20) + 1)
     assert "whole MiB" in find(spec).reasons_not_to_run(spec, FACTS)[0]
+
+
+def test_an_installation_is_its_run_time_or_what_went_wrong() -> None:
+    install = find(call("guest/install"))
+    output = TrialOutput(0, 12.5, "", "", {})
+    assert install.read(call("guest/install"), output).metrics == {"install_s": 12.5}
+    with pytest.raises(WorkloadFailed, match="exit code 1: I: unpacks; E: no room"):
+        install.read(call("guest/install"), replace(output, exit_code=1, stderr="I: unpacks\nE: no room\n"))
+
+
+def test_an_installation_needs_a_lab_with_packages_and_root() -> None:
+    install = find(call("guest/install"))
+    reasons = install.reasons_not_to_run(call("guest/install"), replace(FACTS, root=False, tools={}))
+    assert [reason.partition(";")[0] for reason in reasons] == [
+        "guest/install: the packages that it installs are in guests and labs with the feature install",
+        "guest/install: only root installs a system",
+    ]
+    assert install.reasons_not_to_run(call("guest/install"), FACTS) == []

@@ -18,7 +18,9 @@ FACTS = Facts(
     memory_bytes=1 << 30,
     root=True,
     filesystems=frozenset(),
-    tools={"fio": "fio-3.33"} | dict.fromkeys(("pg_ctlcluster", "sysbench", "unshare", "setpriv", "awk"), "1"),
+    tools={"fio": "fio-3.33"}
+    | dict.fromkeys(("pg_ctlcluster", "sysbench", "unshare", "setpriv", "awk"), "1")
+    | dict.fromkeys(("mmdebstrap", "strata-packages"), "1"),
     schedulers=frozenset(),
     free_bytes=1 << 30,
 )
