@@ -167,6 +167,7 @@ class Command:
     argv: tuple[str, ...]
     timeout_s: float = 600.0
     stdin: str | None = None
+    beside: bool = False  # on the controller's machine, beside the lab machine that is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,16 @@ class Guest:
     dir: str
     image: GuestImage
     memory_bytes: int = 0
+    beside: bool = False  # started on the controller's machine, beside the lab machine that its disk is in
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Where a guest beside a lab machine may put things on the controller's machine, and how it reaches its disk."""
+
+    dir: str  # absolute, on the controller's machine; removed with the lab machine
+    port: int  # of 127.0.0.1 there
+    lab_port: int  # of the lab machine, where `port` leads
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +223,7 @@ class Place:
     uuid: str  # deterministic; a file system or table made with it can be told from anybody else's
     guest_image: GuestImage | None = None  # for layers that start a guest; None: this machine has none
     scratch: str = ""  # where job files and logs of trials will lie, never on the stack
+    beside: Beside | None = None  # for layers that start a guest; None: it is started where its disk is
 
 
 Ability = Callable[[int], "list[Step]"]

@@ -19,6 +19,7 @@ from strata.campaign.campaign import (
     model_text,
     placed,
 )
+from strata.campaign.changed import with_argument
 from strata.campaign.expand import canonical
 from strata.campaign.stacks import parse_stacks
 from strata.campaign.workloads import parse_workloads
@@ -38,6 +39,7 @@ __all__ = [
     "parse_stacks",
     "parse_workloads",
     "placed",
+    "with_argument",
 ]
 
 

@@ -144,7 +144,7 @@ def resolve(owner: str, params: Sequence[Param], given: Sequence[Given], at: At,
     values = _Binder(owner, params, problems).bind_all(given, at)
     if values is None:
         return None
-    return Resolved({p.name: values.get(p.name, p.default) for p in params}, _text(params, values))
+    return Resolved({p.name: values.get(p.name, p.default) for p in params}, text_of(params, values))
 
 
 @dataclass(slots=True)
@@ -224,11 +224,11 @@ def _no_such_bare(owner: str, params: Sequence[Param], arg: Given, filled: Itera
     return f"{owner} has no argument '{arg.text}'{hint}; {_takes(owner, params)}"
 
 
-def _text(params: Sequence[Param], values: Mapping[str, Value]) -> str:
+def text_of(params: Sequence[Param], values: Mapping[str, Value | None]) -> str:
     """Canonical arguments. A positional one is bare only if reading it back would give it to the same parameter."""
     written = [p for p in params if p.name in values and values[p.name] != p.default]
     flags = {p.name for p in params if p.type is ParamType.FLAG}
-    texts = {p.name: format_value(p, values[p.name]) for p in written}
+    texts = {p.name: format_value(p, value) for p in written if (value := values[p.name]) is not None}
     bare = [p for p in written if p.positional and p.type is not ParamType.FLAG]
     while (strayed := _strayed(params, flags, texts, bare)) is not None:
         bare.remove(strayed)

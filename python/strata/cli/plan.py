@@ -10,8 +10,8 @@ from strata import layers
 from strata.campaign import testbed
 from strata.cli import written
 from strata.model import Disk, Testbed
+from strata.run import beside, session, testbeds
 from strata.run import plan as planning
-from strata.run import session, testbeds
 from strata.units import format_size, human_size, human_time
 
 
@@ -26,7 +26,7 @@ def plan(
     as_json: bool,
     profile: str | None = None,
 ) -> None:
-    campaign = written.campaign(what, loads, sizes, where, profile)
+    campaign = beside.fitted(written.campaign(what, loads, sizes, where, profile))
     with testbeds.sites(campaign, Path("runs"), "plan") as sites:
         made = session.look(sites, campaign, session.devices(device, wipe), Path("runs")).plan
     rounds = campaign.rule.rounds

@@ -14,8 +14,8 @@ from strata import layers
 from strata.cli import verdict, watch, written
 from strata.errors import BadInput, Refused
 from strata.model import Design, Rule
+from strata.run import beside, lock, session, testbeds
 from strata.run import campaign as running
-from strata.run import lock, session, testbeds
 from strata.run.signals import Interrupts
 from strata.store.writer import Store
 from strata.units import human_size, parse_percent, parse_time
@@ -49,7 +49,7 @@ def run(
     as_json: bool,
     profile: str | None = None,
 ) -> None:
-    campaign = written.campaign(what, loads, sizes, where, profile)
+    campaign = beside.fitted(written.campaign(what, loads, sizes, where, profile))
     given = session.devices(device, wipe)
     directory = out or Path("runs") / _as_file_name("-".join(filter(None, [campaign.name, campaign.profile])))
     interrupts = Interrupts()

@@ -26,7 +26,7 @@ _ENDING_S = 2.0
 
 
 class GuestHost(ServedHost):
-    """Runs commands in `guest`, marked with `marker`. `outer`: the machine that carries it, which is this one."""
+    """Runs commands in `guest`, marked with `marker`. `outer`: the machine that started it, which is this one."""
 
     def __init__(self, guest: Guest, outer: Host, marker: str, interruption: Interruption | None = None) -> None:
         """Raises GuestLost when it does not answer."""

@@ -6,8 +6,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
-from strata.layers._steps import output, said, sh, standard_reasons
+from strata.layers import _beside
+from strata.layers._daemon import UNMARKED
+from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
     Call,
     Command,
@@ -47,6 +50,9 @@ _LIMITS = (
     ("read_bps", ParamType.SIZE, "bytes read", "bps-read"),
     ("write_bps", ParamType.SIZE, "bytes written", "bps-write"),
 )
+
+_TOOLS = {PROGRAM: "qemu-system-x86", "ssh": "openssh-client"}
+_TOOLS_BESIDE = {_beside.DAEMON: "qemu-utils"}
 
 INFO = LayerInfo(
     name="vm",
@@ -89,10 +95,16 @@ INFO = LayerInfo(
         Param("cpus", ParamType.INT, "virtual processors", default=1, minimum=1, maximum=64),
         Param("memory", ParamType.SIZE, "memory of the guest", default=512 * _MIB, minimum=256 * _MIB),
         Param("machine", ParamType.CHOICE, "QEMU's machine type", default="q35", choices=("q35", "pc")),
+        Param(
+            "beside",
+            ParamType.FLAG,
+            "start it beside the lab machine that its disk is in, and reach the disk by NBD",
+            default=False,
+        ),
     ),
     accepts=frozenset({Kind.BLOCK, Kind.IMAGE}),
     provides=Kind.BLOCK,
-    tools={PROGRAM: "qemu-system-x86", "ssh": "openssh-client"},
+    tools={**_TOOLS, **_TOOLS_BESIDE},
     metrics=(
         Metric("vm.boot_s", "s", "lower", "from the start of QEMU to the first command carried out in the guest"),
     ),
@@ -100,8 +112,8 @@ INFO = LayerInfo(
 )
 
 # $1 directory, $2 the first port to try, $3 serial number, $4 link for the disk in the guest, $5 its size or "", $6 ssh
-# up to the port as a shell reads it, the rest: QEMU and its arguments. QEMU is started without the mark of the run, for
-# it is to live longer than this command; its undo ends it. What asks for the first command goes on in the background:
+# up to the port as a shell reads it, the rest: QEMU and its arguments. It is to live longer than this command; its undo
+# ends it. What asks for the first command goes on in the background:
 # other guests are started meanwhile, and each is asked as soon as it listens. The line that it waits for is written
 # then; the first command finds the disk by its serial number.
 _START = """\
@@ -136,7 +148,7 @@ END
 console=$(printf %s "$dir/console" | sed 's/,/,,/g')
 for try in 1 2 3 4 5 6 7 8; do
   cut -d ' ' -f 1 /proc/uptime > "$dir/started"
-  if env -u STRATA_RUN "$@" -daemonize -pidfile "$dir/pid" -serial "file:$console" \\
+  if "$@" -daemonize -pidfile "$dir/pid" -serial "file:$console" \\
       -netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$port-:22" 2> "$dir/said"; then
     echo "$port" > "$dir/port"
     first < /dev/null > "$dir/first" 2>&1 &
@@ -199,7 +211,7 @@ class VmDriver:
         return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        reasons = standard_reasons(facts, self.info.tools)
+        reasons = standard_reasons(facts, _TOOLS_BESIDE if spec["beside"] else _TOOLS)
         direct = _CACHE[str(spec["cache"])][0]
         if spec["aio"] == "native" and not direct:
             reasons.append(
@@ -211,7 +223,7 @@ class VmDriver:
         if spec["detect_zeroes"] == "unmap" and not spec["discard"]:
             reasons.append("QEMU refuses vm(detect_zeroes=unmap) without discard; add discard.")
         memory = int(spec["memory"] or 0)
-        if memory > facts.memory_bytes:
+        if memory > facts.memory_bytes and not spec["beside"]:
             reasons.append(
                 f"vm(memory={format_size(memory)}) is more than this machine has, {human_size(facts.memory_bytes)}; "
                 "give the guest less."
@@ -226,27 +238,39 @@ class VmDriver:
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         provided = self.provides(spec, below, place)
         assert provided.guest is not None
+        at = provided.guest.dir
         port = _FIRST_PORT + int(place.uuid.replace("-", ""), 16) % _PORTS
         size = "" if provided.size_bytes is None else str(provided.size_bytes)
         ssh = shlex.join(provided.guest.image.ssh)
-        about = (place.dir, str(port), _serial(place.name), provided.path, size, ssh)
-        start = sh(_START, *about, *argv(spec, below[0], provided.guest))
+        about = (at, str(port), _serial(place.name), provided.path, size, ssh)
+        # A guest beside the lab keeps the mark of the run, by which it is found after a kill -9; any other is in the
+        # journal.
+        mark = () if spec["beside"] else UNMARKED
+        start = sh(_START, *about, *mark, *argv(spec, below[0], provided.guest, place))
+        steps = [
+            Step(start, sh(_END, at, timeout_s=60.0), "start the guest"),
+            Step(sh(_AWAIT, at), None, "wait until the guest carries out a command"),
+        ]
+        if not spec["beside"]:
+            return steps
+        nodes, top = _nodes(spec, below[0])
+        through = not _CACHE[str(spec["cache"])][2]
         return [
-            Step(start, sh(_END, place.dir, timeout_s=60.0), "start the guest"),
-            Step(sh(_AWAIT, place.dir), None, "wait until the guest carries out a command"),
+            _beside.export(place, nodes, top, writethrough=through),
+            *map(_beside.beside_step, [Step(run("mkdir", "--parents", "--", at), None, "make its directory"), *steps]),
         ]
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        return [sh(_SHOW, place.dir)]
+        return [_where(spec, sh(_SHOW, _dir(spec, place)))]
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         shown = output(seen, 0)
-        if shown is not None and shown.stdout.strip() == f"{place.dir}/pid":
+        if shown is not None and shown.stdout.strip() == f"{_dir(spec, place)}/pid":
             return []
         return [f"The guest does not run any more: {said(seen, 0)}."]
 
     def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        return [sh('cat -- "$1/boot_s"', place.dir)]
+        return [_where(spec, sh('cat -- "$1/boot_s"', _dir(spec, place)))]
 
     def figures(
         self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
@@ -256,10 +280,20 @@ class VmDriver:
 
 
 def _guest(spec: Call, place: Place) -> Guest:
-    return Guest(place.name, place.dir, place.guest_image or _NO_IMAGE, int(spec["memory"] or 0))
+    image, memory = place.guest_image or _NO_IMAGE, int(spec["memory"] or 0)
+    return Guest(place.name, _dir(spec, place), image, memory, beside=bool(spec["beside"]))
 
 
-def argv(spec: Call, below: Provides, guest: Guest) -> list[str]:
+def _dir(spec: Call, place: Place) -> str:
+    """On the machine that starts the guest."""
+    return _beside.reach(place).dir if spec["beside"] else place.dir
+
+
+def _where(spec: Call, command: Command) -> Command:
+    return replace(command, beside=bool(spec["beside"]))
+
+
+def argv(spec: Call, below: Provides, guest: Guest, place: Place) -> list[str]:
     """QEMU's command line, but for what `_START` adds: the pid file, the console, the network."""
     image = guest.image
     memory = int(spec["memory"] or 0) // _MIB
@@ -268,16 +302,25 @@ def argv(spec: Call, below: Provides, guest: Guest) -> list[str]:
     line += ["-smp", str(spec["cpus"]), "-m", f"size={memory}M,slots=4,maxmem={memory + 4096}M"]
     line += [*image.boot]
     line += ["-device", "virtio-net-pci,netdev=net,romfile="]
-    return [*line, *_disk(spec, below, _serial(guest.name))]
+    if guest.beside:
+        nodes, top = _beside.disk(place, "disk", _discard(spec)), "disk"
+    else:
+        nodes, top = _nodes(spec, below)
+    return [*line, *nodes, *_device(spec, top, _serial(guest.name))]
 
 
 _ACCEL = {"kvm": "kvm", "tcg": "tcg,thread=multi"}
 
 
-def _disk(spec: Call, below: Provides, serial: str) -> list[str]:
-    direct, no_flush, write_cache = _CACHE[str(spec["cache"])]
+def _discard(spec: Call) -> str:
+    return f"discard={'unmap' if spec['discard'] else 'ignore'}"
+
+
+def _nodes(spec: Call, below: Provides) -> tuple[list[str], str]:
+    """The options that make the nodes of the disk, and the name of the topmost."""
+    direct, no_flush, _ = _CACHE[str(spec["cache"])]
     cache = f"cache.direct={_on(direct)},cache.no-flush={_on(no_flush)}"
-    discard = f"discard={'unmap' if spec['discard'] else 'ignore'}"
+    discard = _discard(spec)
     path = below.path.replace(",", ",,")
     protocol = "host_device" if below.kind is Kind.BLOCK else "file"
     form = "raw" if below.kind is Kind.BLOCK else below.name or "raw"
@@ -290,6 +333,12 @@ def _disk(spec: Call, below: Provides, serial: str) -> list[str]:
         top = "limited"
         line += ["-object", json.dumps({"qom-type": "throttle-group", "id": "limit", "limits": limits})]
         line += ["-blockdev", f"driver=throttle,node-name={top},throttle-group=limit,file=disk,{cache},{discard}"]
+    return line, top
+
+
+def _device(spec: Call, top: str, serial: str) -> list[str]:
+    line: list[str] = []
+    write_cache = _CACHE[str(spec["cache"])][2]
     thread = ",iothread=io" if spec["iothread"] else ""
     if thread:
         line += ["-object", "iothread,id=io"]

@@ -1,7 +1,8 @@
 """The machines of one visit: the measured one, and the guests that its layers start there.
 
 What is done inside a guest is journaled without an undo: the undo of the step that started the guest is the undo of
-all of it, also after a kill -9. Removing it in good order is a measurement, made where the visit went well.
+all of it, also after a kill -9. Removing it in good order is a measurement, made where the visit went well. The same
+holds for what is done beside a lab machine: it goes with the lab machine (docs/decisions/0022).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from strata.errors import GuestLost, HostLost, VisitFailed
 from strata.hosts import guest as guests
 from strata.hosts.base import Host, Interruption
 from strata.hosts.guest import GuestHost
-from strata.model import BOOT_TIME, Command, Guest, Step
+from strata.model import BOOT_TIME, Command, Completed, Guest, Step
 from strata.run import journal
 from strata.run.layout import Layout, Placed, guest_directory_step
 from strata.store.writer import Store
@@ -29,12 +30,21 @@ class Machines:
     attempt: int
     marker: str
     interruption: Interruption
+    beside: Host | None = None  # the controller's own machine, where guests of a lab are started
     _open: dict[Guest, GuestHost] = field(default_factory=dict)
-    _undos: list[tuple[int, Guest, Command, str]] = field(default_factory=list)
+    _undos: list[tuple[int, Host, Command, str]] = field(default_factory=list)
 
     def of(self, guest: Guest | None) -> Host:
         """Raises GuestLost."""
         return self.outer if guest is None else self._open[guest]
+
+    def starter(self, guest: Guest) -> Host:
+        """The machine that started `guest`."""
+        return self._besides() if guest.beside else self.outer
+
+    def ask(self, placed: Placed, command: Command) -> Completed:
+        """A command of a layer that changes nothing, where it belongs."""
+        return (self._besides() if command.beside else self.of(placed.guest)).run(command, check=False)
 
     def every(self) -> list[Host]:
         """The innermost first."""
@@ -44,14 +54,17 @@ class Machines:
         """Raises VisitFailed, GuestLost, Interrupted."""
         layer, guest = placed.node.call.text, placed.guest
         if guest is not None:
-            self._inside(layer, guest, step)
+            self._inside(layer, self._open[guest], step)
             return
         try:
-            journal.carry_out(self.store, self.outer, self.attempt, layer, step)
+            if step.do.beside:
+                self._inside(layer, self._besides(), step)
+            else:
+                journal.carry_out(self.store, self.outer, self.attempt, layer, step)
         except VisitFailed as error:
             started = placed.provides.guest
             # One that began to boot and did not come up is lost; where nothing was said QEMU itself refused.
-            if started is not None and (said := guests.console(started, self.outer)):
+            if started is not None and (said := guests.console(started, self.starter(started))):
                 why = guests.last_words(said) or str(error)
                 raise GuestLost(f"the guest did not come up: {why}", said) from error
             raise
@@ -61,16 +74,17 @@ class Machines:
         guest = placed.provides.guest
         if guest is None or guest == placed.guest or guest in self._open:
             return
-        self._open[guest] = GuestHost(guest, self.outer, self.marker, self.interruption)
-        self._open[guest].write(BOOT_TIME, self.outer.read(f"{guest.dir}/boot_s") or "")
-        self._inside("visit", guest, guest_directory_step(layout, guest))
+        starter = self.starter(guest)
+        self._open[guest] = GuestHost(guest, starter, self.marker, self.interruption)
+        self._open[guest].write(BOOT_TIME, starter.read(f"{guest.dir}/boot_s") or "")
+        self._inside("visit", self._open[guest], guest_directory_step(layout, guest))
 
     def remove(self, progress: Callable[[str], None]) -> None:
-        """Undo what was built inside, newest first. Raises VisitFailed when something does not go, GuestLost."""
+        """Undo what was built inside or beside, newest first. Raises VisitFailed (something does not go), GuestLost."""
         while self._undos:
-            entry, guest, undo, why = self._undos[-1]
+            entry, host, undo, why = self._undos[-1]
             progress(why)
-            took_s = journal.tried(self._open[guest], undo)
+            took_s = journal.tried(host, undo)
             self.store.settle(entry, "undone", took_s, self.outer.now())
             self._undos.pop()
 
@@ -80,11 +94,15 @@ class Machines:
                 host.close()
         self._open.clear()
 
-    def _inside(self, layer: str, guest: Guest, step: Step) -> None:
-        store, host = self.store, self._open[guest]
+    def _besides(self) -> Host:
+        assert self.beside is not None, "a stack with guests beside the machine is laid out only where there are any"
+        return self.beside
+
+    def _inside(self, layer: str, host: Host, step: Step) -> None:
+        store = self.store
         entry = store.journal(self.attempt, layer, step.why, step.do, None, host.now())
         if step.undo is not None:
-            self._undos.append((entry, guest, step.undo, step.why))
+            self._undos.append((entry, host, step.undo, step.why))
         try:
             done = host.run(step.do)
         except VisitFailed as error:

@@ -12,6 +12,7 @@ from typing import cast
 
 from strata.errors import BadInput
 from strata.model import (
+    Beside,
     Command,
     Disk,
     Forking,
@@ -119,8 +120,10 @@ def lay_out(
     run_uuid: str,
     attempt: int,
     guest_image: GuestImage | None = None,
+    beside: Sequence[Beside] = (),
 ) -> Layout:
-    """`disks` holds at least as many of each role as the stack takes; `work_dir` is absolute.
+    """`disks` holds at least as many of each role as the stack takes; `work_dir` is absolute. `beside`: one for each
+    guest of the stack, where guests are started beside the measured machine.
 
     What stands above a layer that starts a guest is in that guest.
     """
@@ -129,6 +132,7 @@ def lay_out(
     for disk in disks:
         free.setdefault(disk.role, []).append(disk)
     placed: list[Placed] = []
+    reaches = iter(beside)
 
     def build(node: Node) -> Provides:
         return put(node, tuple(build(lower) for lower in node.inputs), None)
@@ -141,6 +145,7 @@ def lay_out(
             uuid=_uuid(run_uuid, attempt, number),
             guest_image=guest_image,
             scratch=f"{directory}/scratch",
+            beside=next(reaches, None) if drivers[node.call.name].info.starts_guest else None,
         )
         if node.call.name == "disk":
             disk = free[str(node.call["role"])].pop(0)
@@ -164,6 +169,14 @@ def lay_out(
     for node in above:
         tops = [put(node, (below,), tenant) for tenant, below in enumerate(tops, start=1)]
     return Layout(tuple(placed), directory, f"{directory}/scratch", tuple(tops), shares)
+
+
+def guest_count(stack: Stack, drivers: Mapping[str, LayerDriver]) -> int:
+    """How many guests run at once. Raises BadInput as `lay_out` does for a stack with several forks."""
+    fork, above = _forked(stack.top, drivers)
+    each = sum(drivers[node.call.name].info.starts_guest for node in above)
+    shared = sum(drivers[node.call.name].info.starts_guest for node in stack.top.walk()) - each
+    return shared + each * (int(fork.call["count"] or 1) if fork is not None else 0)
 
 
 def _forked(top: Node, drivers: Mapping[str, LayerDriver]) -> tuple[Node | None, list[Node]]:

@@ -1,37 +1,49 @@
 """The machine that carries a guest, watched while a trial runs inside: its processors, its disks, the QEMU process.
 
-One command of strata-engine there, in a thread of its own, since the trial itself is a command that we wait for.
+A strata-engine there is begun before the trial and ended after it, by a command each: the trial itself is a command
+that we wait for, and a machine behind a connection takes one at a time.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from strata.errors import Interrupted, StrataError, VisitFailed
+from strata.errors import VisitFailed
 from strata.hosts.base import Host
 from strata.model import Command, Guest, Measured
 from strata.run import machine
 from strata.run.machine import Samples
 
-# Until the engine has written its first line, on a busy machine.
+# Until the engine has written its first line, on a busy machine; until it has ended.
 _BEGIN_S = 20.0
-_LOOK_S = 0.02
 _INTERVAL = "100ms"
 
-# $1 the file that ends it, the rest: the pid files of the guests. Two lines for each process: its processor time in
-# ticks (user, system) at the beginning and at the end.
-_WATCH = """\
-stop=$1; shift
-ticks() { for file; do sed 's/.*) //' "/proc/$(cat "$file")/stat" | cut -d ' ' -f 12,13; done; }
-getconf CLK_TCK; ticks "$@"
-until [ -e "$stop" ]; do sleep 0.05; done
-ticks "$@\""""
+# $1 path of the files, the rest: the engine, up to what it is to wait for.
+_BEGIN = """\
+path=$1; shift
+{ "$@" -- sh -c 'until [ -e "$1" ]; do sleep 0.05; done' sh "$path.stop"; : > "$path.done"; } > "$path.said" 2>&1 \
+  < /dev/null &
+for pause in 0 0.02 0.05 0.1 0.2 0.4 0.8 1.6 3 6 6; do
+  sleep "$pause"
+  if [ -s "$path.jsonl" ] || [ -e "$path.done" ]; then break; fi
+done"""
+
+# $1 path of the files
+_END = """\
+: > "$1.stop"
+for pause in 0.05 0.1 0.1 0.2 0.4 0.8 1.6 3 6 6; do
+  if [ -e "$1.done" ]; then break; fi
+  sleep "$pause"
+done"""
+
+# The pid files of the guests: the kernel's ticks in a second, then processor time in ticks (user, system) of each.
+_TICKS = """\
+getconf CLK_TCK
+for file; do sed 's/.*) //' "/proc/$(cat "$file")/stat" | cut -d ' ' -f 12,13; done"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +54,14 @@ class Watched:
 
 @dataclass(slots=True)
 class Outside:
-    """`devices`: (layer, path) there, bottom to top; `directory` there is ours."""
+    """`devices`: (layer, path) there, bottom to top; `directory` there is ours. `starter`: the machine that started the
+    guests, where that is another."""
 
     host: Host
     devices: Sequence[tuple[str, str]]
     guests: Sequence[Guest]
     directory: str
+    starter: Host | None = None
     _count: int = 0
 
     def watch(self, at_most_s: float) -> Watch:
@@ -73,26 +87,28 @@ class Watch:
     outside: Outside
     path: str
     at_most_s: float
-    _thread: threading.Thread = field(init=False)
-    _said: str = ""
-    _interrupted: Interrupted | None = None
+    _before: tuple[float, ...] | None = None  # processor time of each QEMU
+    _after: tuple[float, ...] | None = None
 
     def __enter__(self) -> Self:
-        host = self.outside.host
-        self._thread = threading.Thread(target=self._run, name="outside")
-        self._thread.start()
-        give_up = time.monotonic() + _BEGIN_S
-        while not self._begun(host) and self._thread.is_alive() and time.monotonic() < give_up:
-            time.sleep(_LOOK_S)
+        outside = self.outside
+        sampled = [part for i, (_, path) in enumerate(outside.devices) for part in ("--device", f"d{i}={path}")]
+        argv = (
+            *(outside.host.engine, "sample", "--out", f"{self.path}.jsonl", "--interval", _INTERVAL),
+            *("--timeout", f"{self.at_most_s + 2 * _BEGIN_S:g}s", *sampled),
+        )
+        self._before = self._spent_s()
+        # Whatever is wrong is wrong for the trial as well, and is said there.
+        with suppress(VisitFailed):
+            outside.host.run(Command(("sh", "-c", _BEGIN, "sh", self.path, *argv), 2 * _BEGIN_S), check=False)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is not None and not issubclass(kind, VisitFailed):
+            return  # what was begun carries the mark of the run, and is ended as a stray
         with suppress(VisitFailed):
-            self.outside.host.write(f"{self.path}.stop", "")
-        self._thread.join()
-        if self._interrupted is not None:
-            # A signal is told of once, and this thread was the one that heard of it.
-            raise self._interrupted
+            self.outside.host.run(Command(("sh", "-c", _END, "sh", self.path), 2 * _BEGIN_S), check=False)
+        self._after = self._spent_s()
 
     def seen(self) -> Watched | None:
         """None when the machine could not be watched."""
@@ -100,33 +116,23 @@ class Watch:
             samples = machine.parse(self.outside.host.read(f"{self.path}.jsonl"))
         except VisitFailed:
             return None
-        return Watched(samples, _spent_s(self._said, len(self.outside.guests)))
+        if self._before is None or self._after is None:
+            return Watched(samples, None)
+        return Watched(samples, sum(self._after) - sum(self._before))
 
-    def _begun(self, host: Host) -> bool:
-        with suppress(VisitFailed):
-            return bool(host.read(f"{self.path}.jsonl"))
-        return False
-
-    def _run(self) -> None:
+    def _spent_s(self) -> tuple[float, ...] | None:
         outside = self.outside
-        sampled = [part for i, (_, path) in enumerate(outside.devices) for part in ("--device", f"d{i}={path}")]
         pids = [f"{guest.dir}/pid" for guest in outside.guests]
-        argv = (
-            *(outside.host.engine, "sample", "--out", f"{self.path}.jsonl", "--interval", _INTERVAL),
-            *("--timeout", f"{self.at_most_s + _BEGIN_S:g}s", *sampled),
-            *("--", "sh", "-c", _WATCH, "sh", f"{self.path}.stop", *pids),
-        )
-        # Whatever else is wrong is wrong for the trial as well, and is said there.
-        with suppress(StrataError):
-            try:
-                self._said = outside.host.run(Command(argv, self.at_most_s + 2 * _BEGIN_S), check=False).stdout
-            except Interrupted as error:
-                self._interrupted = error
+        try:
+            said = (outside.starter or outside.host).run(Command(("sh", "-c", _TICKS, "sh", *pids)), check=False).stdout
+        except VisitFailed:
+            return None
+        return spent_s(said, len(pids))
 
 
-def _spent_s(said: str, guests: int) -> float | None:
+def spent_s(said: str, guests: int) -> tuple[float, ...] | None:
+    """Processor time of each guest's QEMU, from what `_TICKS` said; None when one of them is not known."""
     numbers = [[int(word) for word in line.split() if word.isdecimal()] for line in said.splitlines()]
-    if len(numbers) != 1 + 2 * guests or not all(numbers):
+    if not guests or len(numbers) != 1 + guests or not all(numbers):
         return None
-    ticks, before, after = numbers[0][0], numbers[1 : 1 + guests], numbers[1 + guests :]
-    return (sum(map(sum, after)) - sum(map(sum, before))) / ticks
+    return tuple(sum(ticks) / numbers[0][0] for ticks in numbers[1:])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from strata.campaign import DiskSpec
 from strata.errors import BadInput, Problem
 from strata.model import (
+    Beside,
     Call,
     Command,
     Disk,
@@ -49,6 +50,7 @@ TOOLS = ("sh", "mkdir", "rm", "sync", "blockdev", "losetup", "lsblk", "wipefs", 
 # Of a visit that is only planned.
 _NO_RUN = "0" * 32
 _ENGINE = "strata-engine"
+_PORT = 10809  # a guest beside the lab is told the ports that are free then
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Plan:
     growth_bytes: int  # what the sparse files of one visit can grow to
     directories: Mapping[str, Directory]  # the user's own, by path
     guest_image: GuestImage | None = None  # what the guests of these stacks start from
+    beside: bool = False  # they are started beside the measured machine
 
 
 def make(
@@ -121,7 +124,8 @@ def make(
             reasons += _room_reasons(directory.free_bytes, f"{path} has", workloads)
         elif not misfits:
             try:
-                laid_out = _laid_out(stack, drivers, disks, "/")
+                beside = guests is not None and guests.beside
+                laid_out = _laid_out(stack, drivers, disks, "/", beside=beside)
                 room_bytes = laid_out.top.size_bytes
                 reasons += _memory_reasons(laid_out, guests)
                 reasons += _room_reasons(room_bytes, "the stack has", workloads)
@@ -155,6 +159,7 @@ def make(
         growth_bytes=growth_bytes,
         directories=own,
         guest_image=guests.image if guests is not None else None,
+        beside=guests is not None and guests.beside,
     )
 
 
@@ -195,7 +200,7 @@ def tools(drivers: Iterable[LayerDriver], workloads: Iterable[Workload]) -> set[
 
 def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_dir: str) -> list[str]:
     """Every command of a stack's visit as it would be typed, in order: build, read back, measure, remove."""
-    laid_out = _laid_out(stack, drivers, plan.disks, work_dir, plan.guest_image)
+    laid_out = _laid_out(stack, drivers, plan.disks, work_dir, plan.guest_image, beside=plan.beside)
     directory = plan.directories.get(directories.of(stack) or "", Directory())
     inside = laid_out.top.guest
     devices = laid_out.block_devices(inside) or [("disk", device) for device in directory.devices]
@@ -226,18 +231,20 @@ def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_
     lines.append("# remove")
     # What is in a guest first: ending the guest would end it too.
     backwards = steps[::-1]
-    backwards.sort(key=lambda placed: placed[0] is None)
+    backwards.sort(key=lambda placed: (placed[0] is None, not placed[1].do.beside))
     return lines + _typed([(guest, step.undo) for guest, step in backwards if step.undo])
 
 
 def _typed(commands: Iterable[tuple[Guest | None, Command]]) -> list[str]:
     """With a line wherever one guest, or the machine outside, takes over from another."""
     lines: list[str] = []
-    now: Guest | None = None
+    now: Guest | str | None = None
     for guest, command in commands:
-        if guest != now:
-            lines.append(f"# in the guest {guest.name}" if guest else "# outside")
-            now = guest
+        where = "beside" if command.beside else guest
+        if where != now:
+            beside = "# beside, on the machine that Strata runs on" if command.beside else "# outside"
+            lines.append(f"# in the guest {guest.name}" if guest else beside)
+            now = where
         lines.append(shlex.join(command.argv))
     return lines
 
@@ -271,9 +278,13 @@ def _laid_out(
     disks: Sequence[Disk],
     work_dir: str,
     guest_image: GuestImage | None = None,
+    *,
+    beside: bool = False,
 ) -> layout.Layout:
+    count = layout.guest_count(stack, drivers) if beside else 0
+    reaches = [Beside(f"{work_dir}/guest{number}", _PORT, _PORT) for number in range(1, count + 1)]
     return layout.lay_out(
-        stack, drivers, disks, work_dir=work_dir, run_uuid=_NO_RUN, attempt=1, guest_image=guest_image
+        stack, drivers, disks, work_dir=work_dir, run_uuid=_NO_RUN, attempt=1, guest_image=guest_image, beside=reaches
     )
 
 
@@ -361,11 +372,13 @@ def _memory_reasons(laid_out: layout.Layout, guests: GuestLook | None) -> list[s
     """Whether all guests of a stack can have their memory at once."""
     if guests is None or guests.memory_bytes is None:
         return []
-    wanted = sum(guest.memory_bytes + _GUEST_OVERHEAD_BYTES for guest in laid_out.guests)
+    wanted = guests.taken_bytes
+    wanted += sum(guest.memory_bytes + _GUEST_OVERHEAD_BYTES for guest in laid_out.guests)
     if wanted <= guests.memory_bytes:
         return []
     count, free = len(laid_out.guests), human_size(guests.memory_bytes)
-    need = f"its {count} guests take {human_size(wanted)} of memory together, what QEMU needs itself included"
+    who = f"its {count} guests and the lab machine" if guests.taken_bytes else f"its {count} guests"
+    need = f"{who} take {human_size(wanted)} of memory together, what QEMU needs itself included"
     return [f"{need}, and this machine has {free} to give; give them less (memory=), or end what uses the memory."]
 
 

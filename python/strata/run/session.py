@@ -12,7 +12,7 @@ from strata.campaign import Campaign
 from strata.errors import BadInput, CommandFailed, Problem
 from strata.hosts.base import Host
 from strata.model import Command, Disk, Facts
-from strata.run import claims, directories
+from strata.run import claims, directories, features
 from strata.run import plan as planning
 from strata.run.campaign import Order
 from strata.run.plan import Plan
@@ -80,7 +80,7 @@ def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> L
             machines[variant] = sites.describe(host.facts(tools, str(directory.absolute())))
     guests = None
     if any(drivers[name].info.starts_guest for name in _layer_names(campaign)):
-        guests = sites.guests(tools, frozenset())
+        guests = sites.guests(tools, features.of_guests(campaign))
         if guests.facts is not None and guests.facts.caveats:
             facts = replace(facts, caveats=tuple(dict.fromkeys((*facts.caveats, *guests.facts.caveats))))
             machines[variants[0]] = facts

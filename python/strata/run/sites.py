@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from strata.hosts.base import Host
-from strata.model import Command, Disk, Facts, GuestImage, Stack
+from strata.model import Beside, Command, Disk, Facts, GuestImage, Stack
 from strata.run import claims
 
 ONLY_HERE = "vm starts guests on this machine only; take the testbed away (--on), or the layer vm."
@@ -28,6 +28,9 @@ class Site:
     work_dir: str  # absolute, on that machine
     uuid: str  # the names and UUIDs of what is built come from this
     attempt: int  # and from this
+    # where guests are started beside it: the controller's machine, and a place there for each guest of the stack
+    beside: Host | None = None
+    reaches: tuple[Beside, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,9 @@ class GuestLook:
     reasons: tuple[str, ...] = ()
     image: GuestImage | None = None
     facts: Facts | None = None
-    memory_bytes: int | None = None  # what all guests of a visit may have together; None: not known
+    memory_bytes: int | None = None  # what the machine that starts them has to give; None: not known
+    taken_bytes: int = 0  # what of that the lab machine takes
+    beside: bool = False  # they are started beside the measured machine
 
 
 class Sites(Protocol):

@@ -74,7 +74,7 @@ def _carry_out(bench: Workbench, site: Site, attempt: int, planned: PlannedVisit
     ended = False
     gone = False  # the machine
     before: frozenset[str] = frozenset()
-    machines = Machines(site.host, bench.store, attempt, site.uuid, bench.interrupts)
+    machines = Machines(site.host, bench.store, attempt, site.uuid, bench.interrupts, site.beside)
     try:
         plan = layout.lay_out(
             stack,
@@ -84,6 +84,7 @@ def _carry_out(bench: Workbench, site: Site, attempt: int, planned: PlannedVisit
             run_uuid=site.uuid,
             attempt=site.attempt,
             guest_image=bench.guest_image,
+            beside=site.reaches,
         )
         if bench.sites.disposable:
             before = leaks.look(site.host)
@@ -149,8 +150,7 @@ def _differences(bench: Workbench, machines: Machines, plan: layout.Layout) -> l
     """Read every layer back and keep what was seen; what is not as the stack was asked for."""
     wrong: list[str] = []
     for placed in plan.layers:
-        host = machines.of(placed.guest)
-        seen = [host.run(command, check=False) for command in placed.inspection()]
+        seen = [machines.ask(placed, command) for command in placed.inspection()]
         bench.store.add_evidence(machines.attempt, placed.node.call.text, seen)
         wrong += placed.driver.differences(placed.node.call, placed.below, placed.place, seen)
     return wrong
@@ -321,8 +321,7 @@ def _with_layers(
     for placed in metered:
         driver = cast("Metered", placed.driver)
         asked = (placed.node.call, placed.below, placed.place)
-        host = machines.of(placed.guest)
-        seen = [host.run(command, check=False) for command in driver.plan_figures(*asked)]
+        seen = [machines.ask(placed, command) for command in driver.plan_figures(*asked)]
         for name, value in driver.figures(*asked, seen).items():
             found.setdefault(name, []).append(value)
     at_once = frozenset({"s"}) if plan.shares else frozenset()
@@ -358,4 +357,5 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
 
 
 def _outside(machines: Machines, plan: layout.Layout) -> Outside:
-    return Outside(machines.outer, plan.block_devices(), plan.guests, plan.scratch)
+    starter = machines.starter(plan.guests[0]) if plan.guests else machines.outer
+    return Outside(machines.outer, plan.block_devices(), plan.guests, plan.scratch, starter)

@@ -11,6 +11,7 @@ from typing import Any, cast
 from strata.layers import drivers
 from strata.model import (
     Ability,
+    Beside,
     Call,
     Command,
     Completed,
@@ -26,6 +27,7 @@ from strata.model import (
 
 HERE = Path(__file__).parent
 PLACE = Place("strata-a1b2c3-7-2", "/run/visit/2", "0b7e5d1c-54a8-4d6f-9a51-3f2c6d7e8f90")
+BESIDE = Beside("/run/beside/guest1", 40001, 10809)
 LAYERS = sorted(drivers())
 
 MODULES = frozenset(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from strata.layers import drivers
 from strata.model import Command, Step
 
-from .layer_cases import HERE, PLACE, below, spec
+from .layer_cases import BESIDE, HERE, PLACE, below, spec
 
 CASES = sorted((HERE / "golden").glob("*/*.json"))
 REFRESH = bool(os.environ.get("STRATA_REFRESH_GOLDEN"))
@@ -25,7 +26,9 @@ REFRESH = bool(os.environ.get("STRATA_REFRESH_GOLDEN"))
 
 def typed(command: Command | None) -> list[str] | None:
     """One command, a line of the file for each line of its script."""
-    return None if command is None else shlex.join(command.argv).split("\n")
+    if command is None:
+        return None
+    return [*(["# beside"] if command.beside else []), *shlex.join(command.argv).split("\n")]
 
 
 def as_json(step: Step) -> dict[str, Any]:
@@ -35,11 +38,12 @@ def as_json(step: Step) -> dict[str, Any]:
 def produced(layer: str, asked: dict[str, Any]) -> dict[str, Any]:
     driver, call = drivers()[layer], spec(layer, asked.get("values"))
     under = below(layer, asked.get("devices", 1), claimed=asked.get("claimed", False), image=asked.get("image"))
-    provides = driver.provides(call, under, PLACE)
+    place = replace(PLACE, beside=BESIDE) if (asked.get("values") or {}).get("beside") else PLACE
+    provides = driver.provides(call, under, place)
     return {
         "provides": [str(provides.kind), provides.path, provides.size_bytes, provides.ours, provides.mount],
-        "steps": [as_json(step) for step in driver.plan_create(call, under, PLACE)],
-        "inspect": [typed(command) for command in driver.plan_inspect(call, under, PLACE)],
+        "steps": [as_json(step) for step in driver.plan_create(call, under, place)],
+        "inspect": [typed(command) for command in driver.plan_inspect(call, under, place)],
     }
 
 

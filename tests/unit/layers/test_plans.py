@@ -13,7 +13,7 @@ from strata.errors import BadInput
 from strata.layers import drivers
 from strata.model import Kind, Param, ParamType, Place, Step, Value
 
-from .layer_cases import LAYERS, PLACE, below, facts, spec
+from .layer_cases import BESIDE, LAYERS, PLACE, below, facts, spec
 
 NASTY = "a b;'\"$(reboot) *"
 """What a shell would trip over."""
@@ -46,12 +46,13 @@ def calls(layer: str) -> st.SearchStrategy[Mapping[str, Value | None]]:
 
 
 def placed_in(directory: str) -> Place:
-    return Place(PLACE.name, directory, PLACE.uuid)
+    return Place(PLACE.name, directory, PLACE.uuid, beside=BESIDE)
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 @given(data=st.data())
 def test_any_arguments_give_a_plan_or_reasons(layer: str, data: st.DataObject) -> None:
+    place = placed_in(PLACE.dir)
     driver, values = drivers()[layer], data.draw(calls(layer))
     call = spec(layer, values)
     claimed, count = data.draw(st.booleans()), data.draw(st.integers(1, 4 if driver.info.many else 1))
@@ -62,20 +63,20 @@ def test_any_arguments_give_a_plan_or_reasons(layer: str, data: st.DataObject) -
         return  # not closed: a reason, and BadInput if planned all the same
     under = below(layer, count, claimed=claimed, size_bytes=1 << 40)
     try:
-        steps = driver.plan_create(call, under, PLACE)
+        steps = driver.plan_create(call, under, place)
     except BadInput:
         # it was said before; but what an engine needs below it is said where that is known
         assert reasons or driver.info.provides is Kind.ENGINE
         return
-    assert steps == driver.plan_create(call, under, PLACE)
+    assert steps == driver.plan_create(call, under, place)
     for step in steps:
         check_step(step)
-    provides = driver.provides(call, under, PLACE)
+    provides = driver.provides(call, under, place)
     if driver.info.provides is None:
         assert dataclasses.replace(provides, rehearsals=0) == under[0]
     else:
         assert provides.kind is driver.info.provides
-    for command in driver.plan_inspect(call, under, PLACE):
+    for command in driver.plan_inspect(call, under, place):
         assert command.argv and all(isinstance(word, str) for word in command.argv)
 
 

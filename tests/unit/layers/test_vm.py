@@ -7,11 +7,12 @@ import json
 
 import pytest
 
+from strata.errors import BadInput
 from strata.layers import drivers
 from strata.layers.vm import argv
 from strata.model import Completed, Guest, GuestImage, Kind, Place, Provides, Value
 
-from .layer_cases import PLACE, facts, spec
+from .layer_cases import BESIDE, PLACE, facts, spec
 
 IMAGE = GuestImage("/cache/guests/1", "tcg", ("-kernel", "/cache/guests/1/kernel"))
 GUEST = Guest(PLACE.name, PLACE.dir, IMAGE)
@@ -19,7 +20,7 @@ DEVICE = Provides(Kind.BLOCK, "/run/visit/1/device", 1 << 30)
 
 
 def line(below: Provides = DEVICE, **values: Value) -> list[str]:
-    return argv(spec("vm", values), below, GUEST)
+    return argv(spec("vm", values), below, GUEST, PLACE)
 
 
 def option(words: list[str], name: str, number: int = 0) -> str:
@@ -106,3 +107,38 @@ def test_a_guest_that_is_gone_is_a_difference() -> None:
     assert "does not run" in said
     runs = Completed(("sh",), 0, f"{PLACE.dir}/pid\n", "", 0.0)
     assert driver.differences(spec("vm"), [DEVICE], PLACE, [runs]) == []
+
+
+def test_the_disk_of_a_guest_beside_the_lab_is_an_export_with_the_cache_mode_there() -> None:
+    driver, call = drivers()["vm"], spec("vm", {"beside": True, "cache": "unsafe", "discard": True, "write_iops": 9})
+    place = dataclasses.replace(PLACE, beside=BESIDE)
+    export, directory, start, ready = driver.plan_create(call, [DEVICE], place)
+    assert [step.do.beside for step in (export, directory, start, ready)] == [False, True, True, True]
+    assert export.undo and not export.undo.beside and start.undo and start.undo.beside
+    daemon = " ".join(export.do.argv)
+    for said in ("cache.no-flush=on", "discard=unmap", '"iops-write": 9', "addr.port=10809", '"node-name": "limited"'):
+        assert said in daemon
+    guest = " ".join(start.do.argv)
+    assert "server.port=40001" in guest and "cache." not in guest and "throttle" not in guest
+    assert "STRATA_RUN" not in guest, "its mark is how it is found after a kill -9"
+    provided = driver.provides(call, [DEVICE], place).guest
+    assert provided is not None and provided.beside and provided.dir == BESIDE.dir
+    assert all(command.beside for command in driver.plan_inspect(call, [DEVICE], place))
+
+
+@pytest.mark.parametrize("cache", ["writethrough", "directsync"])
+def test_every_write_of_a_guest_beside_the_lab_is_flushed_where_its_disk_is(cache: str) -> None:
+    place = dataclasses.replace(PLACE, beside=BESIDE)
+    export = drivers()["vm"].plan_create(spec("vm", {"beside": True, "cache": cache}), [DEVICE], place)[0]
+    assert json.loads(export.do.argv[-1])["writethrough"] is True
+
+
+def test_beside_is_for_the_lab() -> None:
+    with pytest.raises(BadInput, match="add --on lab"):
+        drivers()["vm"].provides(spec("vm", {"beside": True}), [DEVICE], PLACE)
+
+
+def test_a_guest_beside_the_lab_asks_for_its_programs_where_they_run() -> None:
+    here = dataclasses.replace(facts(), tools={}, memory_bytes=1)
+    (reason,) = drivers()["vm"].reasons_not_to_run(spec("vm", {"beside": True}), here)
+    assert "qemu-storage-daemon" in reason

@@ -1,0 +1,48 @@
+"""The parts of a lab beyond its base that a campaign needs: of the lab machine, and of the system that guests start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strata import layers
+from strata.campaign import Campaign
+from strata.model import Call, Node
+
+_OF_LAYER = {
+    **dict.fromkeys(("zfs", "zvol"), "zfs"),
+    **dict.fromkeys(("podman", "docker", "containerd", "incus"), "containers"),
+    **dict.fromkeys(("raw", "qcow2", "qsd", "vm"), "qemu"),
+}
+_OF_FAMILY = {"postgres": "postgres"}  # of workloads: what stands before the "/"
+
+
+def of_machine(campaign: Campaign) -> frozenset[str]:
+    """Of the machine that carries the stacks, with those that its testbed names."""
+    found = {_OF_LAYER.get(call.name) for call, inside in _layers(campaign) if not inside}
+    if not all(_starts_guest(stack.top) for stack in campaign.stacks):
+        found |= _of_loads(campaign)
+    return campaign.testbed.features | frozenset(filter(None, found))
+
+
+def of_guests(campaign: Campaign) -> frozenset[str]:
+    """Of what the guests start from; none where there are no guests."""
+    if not any(_starts_guest(stack.top) for stack in campaign.stacks):
+        return frozenset()
+    found = {_OF_LAYER.get(call.name) for call, inside in _layers(campaign) if inside}
+    return frozenset(filter(None, found | _of_loads(campaign)))
+
+
+def _of_loads(campaign: Campaign) -> set[str | None]:
+    return {_OF_FAMILY.get(call.name.partition("/")[0]) for call in campaign.workloads}
+
+
+def _layers(campaign: Campaign) -> Iterator[tuple[Call, bool]]:
+    """Every layer, and whether it is built in a guest."""
+    for stack in campaign.stacks:
+        for node in stack.top.walk():
+            yield node.call, any(_starts_guest(below) for below in node.inputs)
+
+
+def _starts_guest(node: Node) -> bool:
+    """Whether what stands on `node` is in a guest."""
+    return layers.drivers()[node.call.name].info.starts_guest or any(_starts_guest(below) for below in node.inputs)
