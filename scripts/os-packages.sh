@@ -64,6 +64,10 @@ if [[ ${1:-run} == test ]]; then
     want lxd have lxd
     want lxd-client have lxc
     want busybox-static have busybox
+    # No service comes with it: the test starts a libvirt of its own.
+    want libvirt-daemon-driver-qemu have libvirtd
+    want libvirt-clients have virsh
+    want python3-libvirt /usr/bin/python3 -c 'import libvirt'
     want fonts-dejavu-core test -d /usr/share/fonts
     want postgresql test -d /usr/lib/postgresql
     want sysbench have sysbench
@@ -99,6 +103,7 @@ where_else() {
         uidmap) echo "without it only root can build a lab" ;;
         fio) echo "fio 3.16 or newer is needed for every fio workload; https://github.com/axboe/fio" ;;
         qemu-utils | libnbd-bin) echo "stacks with a disk image will be skipped" ;;
+        libvirt-* | python3-libvirt) echo "without it the tests of vm(engine=libvirt) are skipped" ;;
         nbdkit) echo "without it the test of what QEMU's cache modes flush is skipped" ;;
         f2fs-tools | btrfs-progs | xfsprogs | e2fsprogs) echo "stacks with that file system will be skipped" ;;
         *) echo "ask the administrator of this machine for it" ;;

@@ -45,6 +45,10 @@ ls /sys/module 2>/dev/null
 echo '@schedulers'; cat /sys/block/*/queue/scheduler 2>/dev/null
 for pair; do
   tool=${pair%%=*}; how=${pair#*=}
+  case $tool in
+    # a module of the system's own Python, whatever python3 comes first in PATH
+    python3:*) /usr/bin/python3 -c "import ${tool#*:}" 2>/dev/null && { echo "@tool $tool"; echo present; }; continue ;;
+  esac
   path=$(command -v -- "$tool") || continue
   echo "@tool $tool"
   case $tool:$how in

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strata.layers import _beside
+from strata.layers import _beside, _libvirt
 from strata.layers._daemon import UNMARKED
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
@@ -101,10 +101,17 @@ INFO = LayerInfo(
             "start it beside the lab machine that its disk is in, and reach the disk by NBD",
             default=False,
         ),
+        Param(
+            "engine",
+            ParamType.CHOICE,
+            "what starts it: qemu itself, or the libvirt of that machine (at LIBVIRT_DEFAULT_URI, else qemu:///system)",
+            default="qemu",
+            choices=("qemu", "libvirt"),
+        ),
     ),
     accepts=frozenset({Kind.BLOCK, Kind.IMAGE}),
     provides=Kind.BLOCK,
-    tools={**_TOOLS, **_TOOLS_BESIDE},
+    tools={**_TOOLS, **_TOOLS_BESIDE, **_libvirt.TOOLS},
     metrics=(
         Metric("vm.boot_s", "s", "lower", "from the start of QEMU to the first command carried out in the guest"),
     ),
@@ -212,6 +219,12 @@ class VmDriver:
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, _TOOLS_BESIDE if spec["beside"] else _TOOLS)
+        if spec["engine"] == "libvirt" and spec["beside"]:
+            reasons.append(
+                "A guest beside a lab is started by QEMU itself; leave engine=libvirt out or say --on local."
+            )
+        elif spec["engine"] == "libvirt":
+            reasons += _libvirt.reasons(spec, facts)
         direct = _CACHE[str(spec["cache"])][0]
         if spec["aio"] == "native" and not direct:
             reasons.append(
@@ -243,12 +256,16 @@ class VmDriver:
         size = "" if provided.size_bytes is None else str(provided.size_bytes)
         ssh = shlex.join(provided.guest.image.ssh)
         about = (at, str(port), _serial(place.name), provided.path, size, ssh)
+        if spec["engine"] == "libvirt":
+            program = _libvirt.start(spec, below[0], provided.guest, place, _serial(place.name))
+            end = _libvirt.end(place)
+        else:
+            program, end = argv(spec, below[0], provided.guest, place), sh(_END, at, timeout_s=60.0)
         # A guest beside the lab keeps the mark of the run, by which it is found after a kill -9; any other is in the
         # journal.
         mark = () if spec["beside"] else UNMARKED
-        start = sh(_START, *about, *mark, *argv(spec, below[0], provided.guest, place))
         steps = [
-            Step(start, sh(_END, at, timeout_s=60.0), "start the guest"),
+            Step(sh(_START, *about, *mark, *program), end, "start the guest"),
             Step(sh(_AWAIT, at), None, "wait until the guest carries out a command"),
         ]
         if not spec["beside"]:
@@ -261,10 +278,14 @@ class VmDriver:
         ]
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        if spec["engine"] == "libvirt":
+            return [_libvirt.show(place)]
         return [_where(spec, sh(_SHOW, _dir(spec, place)))]
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         shown = output(seen, 0)
+        if shown is not None and spec["engine"] == "libvirt":
+            return _libvirt.differences(spec, below[0], shown.stdout)
         if shown is not None and shown.stdout.strip() == f"{_dir(spec, place)}/pid":
             return []
         return [f"The guest does not run any more: {said(seen, 0)}."]

@@ -27,7 +27,7 @@ NOT_ALWAYS = {
     "docker": {"fuse-overlayfs", "zfs"},
     "lxd": {"zfs", "btrfs"},
     "containerd": {"buildah", "dmsetup", "mkfs.ext4", "mkfs.xfs"},
-    "vm": {"qemu-storage-daemon"},
+    "vm": {"qemu-storage-daemon", "python3:libvirt", "libvirtd", "virtqemud"},
 }
 """Programs that only some arguments need."""
 INPUTS = {"md": 2, "bcache": 2, "lvmcache": 2}
