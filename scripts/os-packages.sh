@@ -63,6 +63,9 @@ if [[ ${1:-run} == test ]]; then
     want fuse-overlayfs have fuse-overlayfs
     want lxd have lxd
     want lxd-client have lxc
+    want lxc have lxc-start
+    want incus-base test -x /usr/libexec/incus/incusd
+    want incus-client have incus
     want busybox-static have busybox
     # No service comes with it: the test starts a libvirt of its own.
     want libvirt-daemon-driver-qemu have libvirtd
@@ -94,7 +97,7 @@ where_else() {
     case $1 in
         RUST | cargo*) echo "Rust 1.85 or newer is needed to build strata-engine: Debian 12 has it as rustc-web and cargo-web (bookworm-security), Debian 13 as rustc and cargo; elsewhere https://rustup.rs" ;;
         python3-venv) echo "Python 3.11 or newer with the venv module is needed (python3-venv on Debian, or PYTHON=/path/to/python3.11 make setup)" ;;
-        podman | conmon | runc | docker.io | containerd | fuse-overlayfs | lxd | lxd-client | busybox-static)
+        podman | conmon | runc | docker.io | containerd | fuse-overlayfs | lxd | lxd-client | lxc | incus-* | busybox-static)
             echo "without it stacks of that container engine are skipped" ;;
         chromium) echo "without Chromium the tests that open the report in a browser are skipped" ;;
         rust-clippy | RUSTFMT | rustfmt*) echo "without it that check of the Rust code is skipped; rustup has it as a component" ;;
@@ -168,6 +171,8 @@ for package in "${packages[@]}"; do
             else missing+=(RUST); fi ;;
         RUSTFMT)
             if dpkg -s rustc-web >/dev/null 2>&1; then named+=(rustfmt-web); else named+=(rustfmt); fi ;;
+        incus-*) # Debian 12 has it in its backports
+            if available "$package"; then named+=("$package"); else backports+=("$package"); fi ;;
         *)
             if available "$package"; then named+=("$package"); else missing+=("$package"); fi ;;
     esac

@@ -24,7 +24,7 @@ _BASE = (
 )
 _CONTAINERS = (
     *("podman", "crun", "fuse-overlayfs", "netavark", "passt", "uidmap"),
-    *("containerd", "runc", "docker.io", "iptables", "buildah", "lxc"),
+    *("containerd", "runc", "docker.io", "iptables", "buildah", "lxc", "rsync", "lxd"),
 )
 _INCUS = ("incus-base", "incus-client", "dnsmasq-base", "lxcfs")
 # Beside those of every release. Debian 12 has no vdo, its docker.io is one package, and incus is in its backports.
@@ -37,7 +37,7 @@ _BACKPORTED = {12: frozenset({"containers"}), 13: frozenset[str]()}
 _ROOM_BYTES = 1_200_000_000
 _ROOM_OF = {
     "zfs": 800_000_000,
-    "containers": 1_300_000_000,
+    "containers": 1_400_000_000,
     "install": 900_000_000,
     "postgres": 900_000_000,
     "qemu": 500_000_000,

@@ -8,52 +8,35 @@ Instances carry the name of the place in front of their own: control groups are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from strata.layers import _instance_pools
+from strata.layers._device import module_reasons
 from strata.layers._engine import (
     ROOM,
     TOOLS,
     Instance,
-    Root,
     begin,
     differences,
     inspect,
     instance,
-    needs_filesystem,
-    other_root,
     prove,
     provides,
     start,
-    text,
     tools_for,
     version_reasons,
 )
 from strata.layers._steps import sh, standard_reasons
+from strata.layers._thin_pool import ROOM as POOL_ROOM
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 # Each of these would lead to the user's own daemon.
 _USERS = "LXD_SOCKET LXD_PROJECT LXC_REMOTE LXD_GLOBAL_CONF INCUS_SOCKET INCUS_PROJECT INCUS_REMOTE INCUS_GLOBAL_CONF"
 
-# $1 short way to the place, $2 the engine's directory on the stack, $3 name of the place.
+# $1 short way to the place, $2 the engine's directory on the stack, $3 name of the place, $4 thin pool or "".
 _CONFIGURE = """\
-mkdir -- "$1/state" && ln -s -- "$2" "$1/storage" && echo "$3" >"$1/group\""""
-
-# $1 short way to the place, $2 the engine's directory on the stack, $3 backend, $4 the ZFS pool below, $5 name of the
-# place, $6 client program, $7 and $8 names of its variables.
-_POOL = """\
-way=$1 root=$2 backend=$3 zpool=$4 name=$5 program=$6
-unset USERS
-export "$7=$way/state" "$8=$way/config"
-case $backend in
-  dir) source=$root/pool; mkdir -- "$source" || exit 1 ;;
-  zfs) source=$zpool/$name ;;
-  *) source=$root/pool ;;
-esac
-"$program" storage create default "$backend" "source=$source" >/dev/null || exit 1
-"$program" profile device add default root disk pool=default path=/ >/dev/null"""
-
-_DESTROY = 'if zfs list -H -o name "$1" >/dev/null 2>&1; then zfs destroy -r -- "$1"; fi'
+mkdir -- "$1/state" && ln -s -- "$2" "$1/storage" && echo "$3" >"$1/group" && echo "$4" >"$1/pool\""""
 
 # The command of a container is its first process. LXC splits it at spaces, so no word may have one.
 _CLIENT = (
@@ -62,7 +45,7 @@ _CLIENT = (
 d=${0%/*}
 unset USERS
 export DIR_VARIABLE="$d/state" CONF_VARIABLE="$d/config"
-read -r group <"$d/group"
+read -r group <"$d/group"; read -r pool <"$d/pool"
 verb=$1; shift
 case $verb in
   load)
@@ -106,6 +89,7 @@ lxc.signal.halt = SIGTERM" </dev/null || exit 1
   info) exec PROGRAM query /1.0/storage-pools/default ;;
   room)
 """
+    + POOL_ROOM
     + ROOM
     + r"""    ;;
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;
@@ -113,7 +97,20 @@ esac
 """
 )
 
-BACKENDS = ("dir", "btrfs", "zfs")
+
+# Programs that not every backend needs.
+_NEEDED_BY = {
+    "zfs": {"zfs": "zfsutils-linux"},
+    "btrfs": {"btrfs": "btrfs-progs"},
+    "lvm": {
+        **dict.fromkeys(("lvs", "lvcreate", "lvremove", "vgchange"), "lvm2"),
+        "dmsetup": "dmsetup",
+        "lsblk": "util-linux",
+        "mkfs.ext4": "e2fsprogs",
+        "mkfs.xfs": "xfsprogs",
+    },
+}
+_NEEDED_BY_NAME = {name: package for tools in _NEEDED_BY.values() for name, package in tools.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +121,7 @@ class Kin:
     title: str
     program: str  # the client
     daemon: str
+    daemon_program: str  # its name or, where it is in no PATH, its path
     variables: tuple[str, str]  # of the daemon's directory and of the client's configuration
     snapshot: str
     restore: str
@@ -137,11 +135,15 @@ def info(kin: Kin) -> LayerInfo:
         about=f"A private {kin.title} with one storage pool on what is below.",
         params=(
             Param("backend", ParamType.CHOICE, "how instances and images are kept", default="dir",
-                  choices=BACKENDS, positional=True),
+                  choices=_instance_pools.BACKENDS, positional=True),
+            Param("base_size", ParamType.SIZE, "how large a container's root is, 10G unless said (lvm)",
+                  minimum=1 << 28),
+            Param("fs", ParamType.CHOICE, "file system of a container's root, ext4 unless said (lvm)",
+                  choices=_instance_pools.FILESYSTEMS),
         ),
-        accepts=frozenset({Kind.DIRECTORY}),
+        accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
         provides=Kind.ENGINE,
-        tools={**dict(kin.packages), "zfs": "zfsutils-linux", "btrfs": "btrfs-progs", **TOOLS},
+        tools={**dict(kin.packages), **_NEEDED_BY_NAME, **TOOLS},
     )  # fmt: skip
 
 
@@ -156,38 +158,44 @@ class InstancesDriver:
         return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        backend = str(spec["backend"])
-        needed = tools_for(self.info.tools, {name: backend == name for name in ("zfs", "btrfs")})
-        reasons = standard_reasons(facts, needed)
-        return reasons + version_reasons(self.kin.title, facts.tools.get(self.kin.daemon), self.kin.oldest)
+        backend, name = str(spec["backend"]), self.kin.name
+        used = {tool: tool in _NEEDED_BY.get(backend, ()) for tool in _NEEDED_BY_NAME}
+        used |= {f"mkfs.{each}": backend == "lvm" and each == (spec["fs"] or "ext4") for each in ("ext4", "xfs")}
+        reasons = standard_reasons(facts, tools_for(self.info.tools, used))
+        reasons += version_reasons(self.kin.title, facts.tools.get(self.kin.daemon_program), self.kin.oldest)
+        if backend == "lvm":
+            reasons += module_reasons(f"{name}(lvm)", facts, ("dm_thin_pool",))
+        elif spec["base_size"] is not None or spec["fs"] is not None:
+            reasons.append(
+                f"{name}({backend}) has no size and no file system of its own for a container; "
+                "leave out base_size and fs, or choose lvm."
+            )
+        return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        if spec["backend"] in ("btrfs", "zfs"):
-            needs_filesystem(self.kin.name, str(spec["backend"]), below[0], str(spec["backend"]))
+        _instance_pools.check(self.kin.name, spec, below[0])
         return provides(self._made(below, place), below[0])
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        made, kin, backend = self._made(below, place), self.kin, str(spec["backend"])
+        _instance_pools.check(self.kin.name, spec, below[0])
+        made, kin, pool = self._made(below, place), self.kin, self._pool(spec, below, place)
         client = _CLIENT.replace("PROGRAM", kin.program).replace("SNAPSHOT", kin.snapshot)
         client = client.replace("RESTORE", kin.restore).replace("DIR_VARIABLE", kin.variables[0])
         client = client.replace("CONF_VARIABLE", kin.variables[1]).replace("USERS", _USERS)
-        zpool = below[0].name or ""
-        words = (made.way, made.root, backend, zpool, place.name, kin.program, *kin.variables)
-        destroy = sh(_DESTROY, f"{zpool}/{place.name}") if backend == "zfs" else None
         unset = [f"--unset={name}" for name in _USERS.split()]
-        at_home = ("env", *unset, f"{kin.variables[0]}={made.way}/state")
-        daemon = (*at_home, kin.daemon, "--group", "root", "--logfile", f"{made.way}/daemon.log")
+        at_home = ("env", *unset, f"{kin.variables[0]}={made.way}/state", *pool.environment)
+        daemon = (*at_home, kin.daemon_program, "--group", "root", "--logfile", f"{made.way}/daemon.log")
         ask = f'unset {_USERS}; {kin.variables[0]}="$1/state" {kin.program} query /1.0'
-        # The data set goes when nothing of the engine runs or is mounted any more.
-        first, *rest = begin(made, client.replace("DIR_VARIABLE", kin.variables[0]))
-        held = [Step(sh("true"), destroy, "note the data set of the pool")] if destroy else []
+        first, *rest = begin(made, client)
+        configure = sh(_CONFIGURE, made.way, made.root, place.name, made.pool)
+        homes = (f"{kin.variables[0]}={made.way}/state", f"{kin.variables[1]}={made.way}/config")
         return [
             first,
-            *held,
+            *pool.prepare(),
             *rest,
-            Step(sh(_CONFIGURE, made.way, made.root, place.name), None, f"write the configuration of this {kin.name}"),
+            Step(configure, None, f"write the configuration of this {kin.name}"),
             start(made, kin.daemon, ask, *daemon),
-            Step(sh(_POOL.replace("USERS", _USERS), *words), None, "make the storage pool"),
+            pool.make(kin.program, _USERS, homes),
             prove(made),
         ]
 
@@ -195,26 +203,18 @@ class InstancesDriver:
         return inspect(self._made(below, place))
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
-        made, backend = self._made(below, place), str(spec["backend"])
-
-        def judge(found: Mapping[str, object], root: Root) -> list[str]:
-            wrong = []
-            if text(found, "driver") != backend:
-                keeps = text(found, "driver") or "nothing known"
-                wrong.append(f"{self.kin.name}: the engine keeps instances by {keeps} instead of {backend}.")
-            if not _shows(backend, self.kin.name, place, root):
-                wrong.append(other_root(made, root, backend))
-            return wrong
-
-        return differences(made, below[0], seen, judge)
+        pool = self._pool(spec, below, place)
+        return differences(pool.made, below[0], seen, pool.differences)
 
     def _made(self, below: Sequence[Provides], place: Place) -> Instance:
-        return instance(self.kin.name, below[0], place, (self.kin.daemon, self.kin.program))
+        name, programs = self.kin.name, (self.kin.daemon, self.kin.program)
+        if below[0].kind is Kind.BLOCK:
+            # Instances and images are volumes of the pool; the daemon's own files are kept beside.
+            return Instance(name, place, f"{place.dir}/{name}", programs, below[0].thin_pool or "")
+        return instance(name, below[0], place, programs)
 
-
-def _shows(backend: str, name: str, place: Place, root: Root) -> bool:
-    """Whether this is how the kernel shows the root of a container of that backend."""
-    if backend == "zfs":
-        return root.fstype == "zfs" and f"/{place.name}/containers/" in root.source
-    kept = f"/{name}/pool/containers/" in root.inside
-    return kept and (root.fstype == "btrfs" if backend == "btrfs" else root.fstype != "overlay")
+    def _pool(self, spec: Call, below: Sequence[Provides], place: Place) -> _instance_pools.Pool:
+        size = None if spec["base_size"] is None else int(spec["base_size"])
+        filesystem = None if spec["fs"] is None else str(spec["fs"])
+        made = self._made(below, place)
+        return _instance_pools.Pool(str(spec["backend"]), made, below[0], place, size, filesystem)

@@ -42,7 +42,7 @@ TOOLS = {
 
 # null_blk and ublk: LVM knows neither as disks (2.03.31) and would refuse them. scan_lvs: another layer's volume may be
 # what is below. lvmpolld and D-Bus are services that a machine may not have.
-_SETTINGS = (
+SETTINGS = (
     'devices { use_devicesfile=0 scan_lvs=1 hints="none" types=["nullb",16,"ublkb",16] } '
     "backup { backup=0 archive=0 } activation { monitoring=0 } "
     "global { use_lvmpolld=0 notify_dbus=0 event_activation=0 }"
@@ -102,7 +102,7 @@ class Group:
         return sh(_RUN, self.directory, tool, *self.sight(), *args, timeout_s=timeout_s)
 
     def sight(self) -> tuple[str, ...]:
-        return ("--config", _SETTINGS, *(word for device in self.devices for word in ("--devices", device)))
+        return ("--config", SETTINGS, *(word for device in self.devices for word in ("--devices", device)))
 
     def script(self, body: str, *args: str, timeout_s: float = LONG_S) -> Command:
         """A script that gets `args` as $1, $2 ..., and after them what every command of LVM needs."""
@@ -135,7 +135,7 @@ def make_group(group: Group) -> list[Step]:
         Step(
             # --norestorefile: a UUID may be given without a backup that it comes from
             sh(_RUN, group.directory, "pvcreate", "-qq", "--yes", "--norestorefile", "--uuid", uuid,
-               "--config", _SETTINGS, "--devices", device, device),
+               "--config", SETTINGS, "--devices", device, device),
             wipe(uuid, [device]),
             "make the physical volume" if len(group.devices) == 1 else f"make physical volume {number}",
         )

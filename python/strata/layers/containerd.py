@@ -25,6 +25,7 @@ from strata.layers._engine import (
     version_reasons,
 )
 from strata.layers._steps import sh, standard_reasons
+from strata.layers._thin_pool import ROOM as POOL_ROOM
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 from strata.units import format_size
 
@@ -162,14 +163,8 @@ case $verb in
       "$(ctr plugins list "id==$snapshotter" | awk '/snapshotter.v1/ { print $NF }')" \
       "$(readlink -- "$d/storage")" ;;
   room)
-    if [ -n "$pool" ]; then
-      dmsetup status "$pool" | awk '{ split($6, used, "/"); print used[1] }' | {
-        read -r blocks
-        dmsetup table "$pool" | awk -v blocks="$blocks" '{ print blocks * $6 * 512, "-" }'
-      }
-      exit
-    fi
 """
+    + POOL_ROOM
     + ROOM
     + r"""    ;;
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;

@@ -9,6 +9,7 @@ _LXD = Kin(
     title="LXD",
     program="lxc",
     daemon="lxd",
+    daemon_program="lxd",
     variables=("LXD_DIR", "LXD_CONF"),
     snapshot="snapshot",
     restore="restore",

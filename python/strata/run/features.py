@@ -10,7 +10,7 @@ from strata.model import Call, Node
 
 _OF_LAYER = {
     **dict.fromkeys(("zfs", "zvol"), "zfs"),
-    **dict.fromkeys(("podman", "docker", "containerd", "incus"), "containers"),
+    **dict.fromkeys(("podman", "docker", "containerd", "lxc", "lxd", "incus"), "containers"),
     **dict.fromkeys(("raw", "qcow2", "qsd", "vm"), "qemu"),
 }
 _OF_FAMILY = {"postgres": "postgres"}  # of workloads: what stands before the "/"

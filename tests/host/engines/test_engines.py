@@ -28,13 +28,14 @@ STACKS = [
     "disk | btrfs | containerd(btrfs)",
     "disk | ext4 | lxd(dir)",
     "disk | btrfs | lxd(btrfs)",
+    "disk | xfs | incus(dir)",
+    "disk | btrfs | incus(btrfs)",
 ]
 
 
 def needs(stack: str) -> None:
-    program = {"podman": "podman", "docker": "dockerd", "containerd": "ctr", "lxd": "lxd"}[
-        stack.split("|")[-1].strip().partition("(")[0]
-    ]
+    programs = {"podman": "podman", "docker": "dockerd", "containerd": "ctr", "lxd": "lxd", "incus": "incus"}
+    program = programs[stack.split("|")[-1].strip().partition("(")[0]]
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed; scripts/os-packages.sh test installs it")
 
@@ -56,7 +57,7 @@ def test_a_driver_on_the_wrong_file_system_is_a_reason() -> None:
     assert "needs btrfs below it, and that is ext4" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("engine", ["podman", "docker", "containerd", "lxd"])
+@pytest.mark.parametrize("engine", ["podman", "docker", "containerd", "lxd", "incus"])
 def test_workloads_of_directories_run_inside(engine: str, tmp_path: Path) -> None:
     stacks = [f"disk | ext4 | {engine} | container({on})" for on in ("root", "volume")]
     needs(f"disk | ext4 | {engine}")
@@ -82,7 +83,7 @@ def test_images_are_built_layers_written_and_room_counted(stack: str, tmp_path: 
     assert left_over(tmp_path / "run") == []
 
 
-@pytest.mark.parametrize("stack", ["disk | btrfs | lxd(btrfs)"])
+@pytest.mark.parametrize("stack", ["disk | btrfs | lxd(btrfs)", "disk | ext4 | incus(dir)"])
 def test_instances(stack: str, tmp_path: Path) -> None:
     needs(stack)
     names = ("copy", "snapshot", "restore", "publish", "export", "import")

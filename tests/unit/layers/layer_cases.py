@@ -68,9 +68,20 @@ def below(
     claimed: bool = False,
     size_bytes: int | None = 1 << 30,
     image: str | None = None,
+    thin_pool: bool = False,
 ) -> list[Provides]:
-    """What `layer` could stand on; `image`: on an image of this format."""
+    """What `layer` could stand on; `image`: on an image of this format; `thin_pool`: on a volume of lvmthin."""
     accepts = drivers()[layer].info.accepts
+    if thin_pool:
+        return [
+            Provides(
+                Kind.BLOCK,
+                "/dev/strata-a1b2c3-7-1/volume",
+                size_bytes,
+                name="strata-a1b2c3-7-1/volume",
+                thin_pool="strata--a1b2c3--7--1-pool-tpool",
+            )
+        ]
     if image is not None:
         return [Provides(Kind.IMAGE, f"/run/visit/1/mnt/strata-a1b2c3-7-1.{image}", size_bytes, name=image)]
     if not accepts:
@@ -78,8 +89,8 @@ def below(
     if Kind.GRANT in accepts:
         path = "/dev/disk/by-id/wwn-0x5000" if claimed else "/run/visit/0.img"
         return [Provides(Kind.GRANT, path, size_bytes, ours=not claimed)]
-    # containerd takes none, and tenants share only what can be shared.
-    if Kind.BLOCK in accepts and layer not in ("containerd", "tenants"):
+    # These take only a thin pool, and tenants share only what can be shared.
+    if Kind.BLOCK in accepts and layer not in ("containerd", "incus", "lxd", "tenants"):
         return [
             Provides(Kind.BLOCK, f"/run/visit/{n}/device", size_bytes, ours=not claimed, can=ABILITIES)
             for n in range(count)

@@ -1,7 +1,8 @@
 """The commands of every layer as they would be typed, kept in golden/LAYER/CASE.json.
 
-A case file holds what was asked (`values`, `devices`, `claimed`, `image`) and what came of it. After a change that is
-meant, run with STRATA_REFRESH_GOLDEN=1 and read the difference; to add a case, write its file with only what is asked.
+A case file holds what was asked (`values`, `devices`, `claimed`, `image`, `thin_pool`) and what came of it. After a
+change that is meant, run with STRATA_REFRESH_GOLDEN=1 and read the difference; to add a case, write its file with only
+what is asked.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def as_json(step: Step) -> dict[str, Any]:
 
 def produced(layer: str, asked: dict[str, Any]) -> dict[str, Any]:
     driver, call = drivers()[layer], spec(layer, asked.get("values"))
-    under = below(layer, asked.get("devices", 1), claimed=asked.get("claimed", False), image=asked.get("image"))
+    under = below(layer, asked.get("devices", 1), claimed=asked.get("claimed", False), image=asked.get("image"),
+                  thin_pool=asked.get("thin_pool", False))  # fmt: skip
     place = replace(PLACE, beside=BESIDE) if (asked.get("values") or {}).get("beside") else PLACE
     provides = driver.provides(call, under, place)
     return {
@@ -50,7 +52,7 @@ def produced(layer: str, asked: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_commands_are_as_kept(path: Path) -> None:
     kept = json.loads(path.read_text())
-    asked = {name: kept[name] for name in ("values", "devices", "claimed", "image") if name in kept}
+    asked = {name: kept[name] for name in ("values", "devices", "claimed", "image", "thin_pool") if name in kept}
     now = produced(path.parent.name, asked)
     if REFRESH:
         path.write_text(json.dumps(asked | now, indent=1, ensure_ascii=False) + "\n")

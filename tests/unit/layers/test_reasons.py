@@ -22,10 +22,14 @@ REQUIRED: dict[str, dict[str, Value]] = {
     "debian": {"release": 13},
     "tenants": {"count": 3},
 }
+_OF_BACKENDS = {
+    *("zfs", "btrfs", "lvs", "lvcreate", "lvremove", "vgchange", "dmsetup", "lsblk", "mkfs.ext4", "mkfs.xfs"),
+}
 NOT_ALWAYS = {
     "podman": {"crun", "zfs"},
     "docker": {"fuse-overlayfs", "zfs"},
-    "lxd": {"zfs", "btrfs"},
+    "incus": _OF_BACKENDS,
+    "lxd": _OF_BACKENDS,
     "containerd": {"buildah", "dmsetup", "mkfs.ext4", "mkfs.xfs"},
     "vm": {"qemu-storage-daemon", "python3:libvirt", "libvirtd", "virtqemud"},
 }
