@@ -14,7 +14,7 @@ from strata.model import View
 from strata.store import reader
 
 STRATA = str(Path(sys.executable).with_name("strata"))
-PROGRAMS = re.compile(r"podman|conmon|runc|crun|dockerd|containerd|fuse-overlayfs|ctr|lxc|incusd|lxd")
+PROGRAMS = re.compile(r"podman|conmon|runc|crun|dockerd|containerd|fuse-overlayfs|ctr|lxc[a-z-]*|incusd|lxd")
 
 
 def strata(*argv: str, timeout_s: float = 600.0) -> subprocess.CompletedProcess[str]:

@@ -28,13 +28,15 @@ STACKS = [
     "disk | btrfs | containerd(btrfs)",
     "disk | ext4 | lxd(dir)",
     "disk | btrfs | lxd(btrfs)",
+    "disk | ext4 | lxc",
     "disk | xfs | incus(dir)",
     "disk | btrfs | incus(btrfs)",
 ]
 
 
 def needs(stack: str) -> None:
-    programs = {"podman": "podman", "docker": "dockerd", "containerd": "ctr", "lxd": "lxd", "incus": "incus"}
+    programs = {"podman": "podman", "docker": "dockerd", "containerd": "ctr", "lxd": "lxd", "incus": "incus",
+                "lxc": "lxc-start"}  # fmt: skip
     program = programs[stack.split("|")[-1].strip().partition("(")[0]]
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed; scripts/os-packages.sh test installs it")
@@ -57,7 +59,7 @@ def test_a_driver_on_the_wrong_file_system_is_a_reason() -> None:
     assert "needs btrfs below it, and that is ext4" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("engine", ["podman", "docker", "containerd", "lxd", "incus"])
+@pytest.mark.parametrize("engine", ["podman", "docker", "containerd", "lxc", "lxd", "incus"])
 def test_workloads_of_directories_run_inside(engine: str, tmp_path: Path) -> None:
     stacks = [f"disk | ext4 | {engine} | container({on})" for on in ("root", "volume")]
     needs(f"disk | ext4 | {engine}")
@@ -90,4 +92,15 @@ def test_instances(stack: str, tmp_path: Path) -> None:
     view = run(tmp_path / "run", [stack], *(f"instance/{name}(2, files=20, size=1M)" for name in names))
     assert not view.skipped and not view.failed, (view.skipped, view.failed)
     assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 6, [trial.reason for trial in view.trials]
+    assert left_over(tmp_path / "run") == []
+
+
+def test_what_lxc_has_no_verb_for_fails_with_that(tmp_path: Path) -> None:
+    needs("disk | ext4 | lxc")
+    names = ("copy", "snapshot", "restore", "publish")
+    view = run(tmp_path / "run", ["disk | ext4 | lxc"], *(f"instance/{name}(2, files=20, size=1M)" for name in names))
+    found = {trial.workload.partition("(")[0]: trial for trial in view.trials}
+    assert [found[f"instance/{name}"].outcome for name in names[:3]] == [Outcome.OK] * 3
+    assert found["instance/publish"].outcome is Outcome.FAILED
+    assert "LXC has no image of its own" in str(found["instance/publish"].reason)
     assert left_over(tmp_path / "run") == []
