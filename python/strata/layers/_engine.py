@@ -16,6 +16,7 @@ are plain words of the workload; an instance sees no others):
     client room                                    bytes and inodes taken by everything; "-" where nobody counts
     client info                                    what the engine says of itself and its driver, as JSON
 
+Three more are in `_throttle.py`.
 Nothing of the user's engine is read or touched: root, state, sockets, locks and configuration are the visit's own.
 Containers lie in a control group named after the place, and every program of the engine names the place's directory in
 its arguments. By these two the undo finds what is left after kill -9; both are unique on the machine.
@@ -30,6 +31,7 @@ from dataclasses import dataclass
 
 from strata.errors import BadInput
 from strata.layers._steps import output, run, said, sh
+from strata.layers._throttle import OPTIONS
 from strata.model import Command, Completed, Facts, Kind, Place, Provides, Step
 
 TOOLS = {
@@ -175,16 +177,21 @@ status=$?
 rm -rf -- "$box" "$dir/probe.tar"
 exit $status"""
 
-ARRANGE = r"""
+ARRANGE = (
+    r"""
     image=$1 name=$2 command=; shift 2
     for word; do
       shift
       if [ -n "$command" ]; then set -- "$@" "$word"
       elif [ "$word" = -- ]; then command=yes; set -- "$@" "$image"
+"""
+    + OPTIONS
+    + r"""
       else set -- "$@" --volume "$word"; fi
     done
 """
-"""For the verb create of engines with Docker's command line: "$@" becomes the volumes, the image and its command."""
+)
+"""For the verb create of engines with Docker's command line: "$@" becomes options, the image and its command."""
 
 ROOM = r"""
     sync --file-system "$d/storage"

@@ -29,6 +29,7 @@ from strata.layers._engine import (
 )
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._thin_pool import ROOM as POOL_ROOM
+from strata.layers._throttle import AT_START, THROTTLE, VERBS
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 # Each of these would lead to the user's own daemon.
@@ -47,6 +48,10 @@ unset USERS
 export DIR_VARIABLE="$d/state" CONF_VARIABLE="$d/config"
 read -r group <"$d/group"; read -r pool <"$d/pool"
 verb=$1; shift
+"""
+    + THROTTLE
+    + AT_START
+    + r"""
 case $verb in
   load)
     work=$d/load-$2; mkdir -- "$work" || exit 1
@@ -59,7 +64,10 @@ case $verb in
   create)
     image=$1 name=$group-$2; shift 2
     volumes=
-    while [ "$1" != -- ]; do volumes="$volumes $1"; shift; done
+    while [ "$1" != -- ]; do
+      case $1 in limit:*) keep_limit "$name" "$1" || exit 1 ;; *) volumes="$volumes $1" ;; esac
+      shift
+    done
     shift
     PROGRAM init "$image" "$name" --quiet --config security.privileged=true \
       --config "raw.lxc=lxc.init.cmd = $*
@@ -71,13 +79,18 @@ lxc.signal.halt = SIGTERM" </dev/null || exit 1
       PROGRAM config device add "$name" "volume$number" disk "source=${volume%%:*}" "path=$to" "readonly=$how" \
         --quiet || exit 1
     done ;;
-  start) exec PROGRAM start "$group-$1" --quiet ;;
+  start)
+    has_limits "$group-$1" || exec PROGRAM start "$group-$1" --quiet
+    PROGRAM start "$group-$1" --quiet && set_limits "$group-$1" "$("$d/client" pid "$1")" ;;
   stop) exec PROGRAM stop "$group-$1" --timeout 10 --quiet ;;
-  remove) exec PROGRAM delete "$group-$1" --force --quiet ;;
+  remove)
+    forget_limits "$group-$1"
+    exec PROGRAM delete "$group-$1" --force --quiet ;;
   exec) name=$1; shift; exec PROGRAM exec "$group-$name" --mode non-interactive -- "$@" ;;
   pid) PROGRAM info "$group-$1" | awk '$1 == "PID:" { print $2 }' ;;
   count) PROGRAM list --format csv --columns s | grep -c '^RUNNING$' || [ $? = 1 ] ;;
   reset)
+    forget_limits
     for name in $(PROGRAM list --format csv --columns n); do PROGRAM delete "$name" --force || exit 1; done
     for image in $(PROGRAM image list --format csv --columns f); do PROGRAM image delete "$image" || exit 1; done ;;
   copy) exec PROGRAM copy "$group-$1" "$group-$2" --quiet ;;
@@ -92,6 +105,9 @@ lxc.signal.halt = SIGTERM" </dev/null || exit 1
     + POOL_ROOM
     + ROOM
     + r"""    ;;
+"""
+    + VERBS
+    + r"""
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;
 esac
 """

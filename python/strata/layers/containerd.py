@@ -26,6 +26,7 @@ from strata.layers._engine import (
 )
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._thin_pool import ROOM as POOL_ROOM
+from strata.layers._throttle import AT_START, THROTTLE, VERBS
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 from strata.units import format_size
 
@@ -111,6 +112,10 @@ read -r group <"$d/group"; read -r snapshotter <"$d/snapshotter"; read -r pool <
 export CONTAINERD_ADDRESS="$d/containerd.sock" CONTAINERD_NAMESPACE="$group"
 state() { ctr tasks list | awk -v name="$1" '$1 == name { print $3 }'; }
 verb=$1; shift
+"""
+    + THROTTLE
+    + AT_START
+    + r"""
 case $verb in
   load)
     work=$d/load-$2; mkdir -- "$work" && cp -- "$1" "$work/layer.tar" || exit 1
@@ -132,6 +137,7 @@ case $verb in
       shift
       if [ -n "$command" ]; then set -- "$@" "$word"
       elif [ "$word" = -- ]; then command=yes; set -- "$@" -- "localhost/$image:latest" "$name"
+      elif [ "${word#limit:}" != "$word" ]; then keep_limit "$name" "$word" || exit 1
       else
         how=rw to=${word#*:}
         case $to in *:ro) how=ro to=${to%:ro} ;; esac
@@ -139,7 +145,10 @@ case $verb in
       fi
     done
     exec ctr containers create --snapshotter "$snapshotter" "$@" ;;
-  start) exec ctr tasks start --detach --null-io --fifo-dir "$d/fifo" "$1" ;;
+  start)
+    has_limits "$1" || exec ctr tasks start --detach --null-io --fifo-dir "$d/fifo" "$1"
+    ctr tasks start --detach --null-io --fifo-dir "$d/fifo" "$1" || exit 1
+    set_limits "$1" "$("$d/client" pid "$1")" ;;
   stop)
     ctr tasks kill --signal SIGTERM "$1" || exit 1
     for pause in 0.01 0.02 0.02 0.05 0.05 0.1 0.1 0.2 0.2 0.5 0.5 1 1 2 2 2; do
@@ -148,12 +157,14 @@ case $verb in
     done
     exec ctr tasks delete --force "$1" ;;
   remove)
+    forget_limits "$1"
     [ -z "$(state "$1")" ] || ctr tasks delete --force "$1" || exit 1
     exec ctr containers delete "$1" ;;
   exec) name=$1; shift; exec ctr tasks exec --fifo-dir "$d/fifo" --exec-id "x$$" -- "$name" "$@" ;;
   pid) ctr tasks list | awk -v name="$1" '$1 == name { print $2 }' ;;
   count) ctr tasks list | grep -c ' RUNNING$' || [ $? = 1 ] ;;
   reset)
+    forget_limits
     for name in $(ctr containers list --quiet); do "$d/client" remove "$name" || exit 1; done
     for name in $(ctr images list --quiet); do ctr images remove --sync "$name" || exit 1; done ;;
   info)
@@ -167,6 +178,9 @@ case $verb in
     + POOL_ROOM
     + ROOM
     + r"""    ;;
+"""
+    + VERBS
+    + r"""
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;
 esac
 """

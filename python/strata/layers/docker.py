@@ -26,6 +26,7 @@ from strata.layers._engine import (
     version_reasons,
 )
 from strata.layers._steps import sh, standard_reasons
+from strata.layers._throttle import THROTTLE, VERBS
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 DRIVERS = ("overlay2", "fuse-overlayfs", "btrfs", "zfs", "vfs", "devicemapper", "aufs", "overlay")
@@ -91,6 +92,9 @@ d=${0%/*}
 export DOCKER_HOST="unix://$d/docker.sock" DOCKER_CONFIG="$d/config" DOCKER_BUILDKIT=0
 unset DOCKER_CONTEXT
 verb=$1; shift
+"""
+    + THROTTLE
+    + r"""
 case $verb in
   load) exec "$d/docker" import -- "$1" "$2" ;;
   build) exec "$d/docker" build --quiet --no-cache --network none --tag "$2" -- "$1" ;;
@@ -116,6 +120,9 @@ case $verb in
 """
     + ROOM
     + r"""    ;;
+"""
+    + VERBS
+    + r"""
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;
 esac
 """

@@ -24,6 +24,7 @@ from strata.layers._engine import (
     version_reasons,
 )
 from strata.layers._steps import sh, standard_reasons
+from strata.layers._throttle import THROTTLE, VERBS
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 DRIVERS = ("overlay", "vfs", "btrfs", "zfs")
@@ -88,6 +89,9 @@ unset CONTAINER_HOST CONTAINER_CONNECTION CONTAINERS_CONF_OVERRIDE STORAGE_DRIVE
 export CONTAINERS_CONF="$d/containers.conf" CONTAINERS_STORAGE_CONF="$d/storage.conf"
 export CONTAINERS_REGISTRIES_CONF="$d/registries.conf" TMPDIR="$d/storage/copies" BUILDAH_ISOLATION=chroot
 verb=$1; shift
+"""
+    + THROTTLE
+    + r"""
 case $verb in
   load) exec podman import --quiet -- "$1" "localhost/$2" ;;
   build)
@@ -113,6 +117,9 @@ case $verb in
 """
     + ROOM
     + r"""    ;;
+"""
+    + VERBS
+    + r"""
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;
 esac
 """

@@ -15,8 +15,9 @@ _MIB = 1 << 20
 FILES = Param("files", ParamType.INT, "how many files the image has", default=500, minimum=1, maximum=1_000_000)
 SIZE = Param("size", ParamType.SIZE, "how large they are together", default=32 * _MIB, minimum=_MIB)
 
-# $1 client, $2 scratch, $3 files, $4 bytes, $5 seed, $6 bytes of one large file. From an empty engine: what an earlier
-# trial left is removed. Asking for the room forces all of it to the disk.
+# $1 client, $2 scratch, $3 files, $4 bytes, $5 seed, $6 bytes of one large file, $7 yes: programs of this machine run
+# in it once its /usr is mounted there. From an empty engine: what an earlier trial left is removed. Asking for the room
+# forces all of it to the disk.
 _MAKE = """\
 client=$1 root=$2/root tar=$2/root.tar
 "$client" reset >/dev/null || exit 1
@@ -28,6 +29,13 @@ for name in sh cat cp dd dpkg echo find ls mkdir rm sleep sync tar touch tr true
 done
 printf '%s\n' '#!/bin/sh' 'trap exit TERM' 'sleep 2147483 & wait' >"$root/stay" && chmod +x "$root/stay" || exit 1
 strata-engine age --dir "$root/data" --files "$3" --bytes "$4" --seed "$5" --rounds 1 >/dev/null || exit 1
+if [ "$7" = yes ]; then
+  mkdir -- "$root/usr" || exit 1
+  for link in lib lib32 lib64; do
+    if [ -L "/$link" ]; then ln -s "usr/$link" "$root/$link"; elif [ -d "/$link" ]; then cp -a "/$link" "$root/$link"
+    fi || exit 1
+  done
+fi
 if [ "$6" -gt 0 ]; then
   head -c "$6" /dev/urandom >"$root/large" || exit 1
 fi
@@ -39,10 +47,14 @@ rm -rf -- "$root" "$tar" && "$client" room >/dev/null"""
 STAY = ("/stay",)
 
 
-def make(client: str, scratch: str, spec: Call, seed: int, large_bytes: int = 0) -> Command:
-    """Empties the engine and loads the image into it."""
+PROGRAMS = "/usr:/usr:ro"
+"""The volume for programs of this machine, in an image made with `programs`."""
+
+
+def make(client: str, scratch: str, spec: Call, seed: int, large_bytes: int = 0, *, programs: bool = False) -> Command:
+    """Empties the engine and loads the image into it. `programs`: it can run those of this machine."""
     size = int(spec["size"] or 0)
-    words = (str(spec["files"]), str(size), str(seed % (1 << 63)), str(large_bytes))
+    words = (str(spec["files"]), str(size), str(seed % (1 << 63)), str(large_bytes), "yes" if programs else "no")
     return Command(("sh", "-c", _MAKE, "sh", client, scratch, *words), timeout_s=600.0 + (size + large_bytes) / _MIB)
 
 
