@@ -25,8 +25,8 @@ LEAST_RATIO = 0.9
 LAYOUT_FILES = 10_000_000
 LAYOUT_BYTES_PER_FILE = 64
 LAYOUT_SECONDS = 20.0
-# more files than published, so that no run ends early: with 100 threads of varmail one delete in a hundred finds its file
-# open and is skipped, so the set fills up
+# more files than published, so that no run ends early: with 100 threads of varmail one delete in a hundred finds its
+# file open and is skipped, so the set fills up
 FILES = {"varmail": 60_000, "fileserver": 30_000, "webserver": 1_000}
 
 

@@ -20,6 +20,9 @@ from strata.design.simulate.ours import run_adaptive
 from strata.design.simulate.tally import Campaign, judge
 from strata.design.simulate.truth import machine_of, truth_of
 
+# Half a minute of processor for one; on a busy machine many times that.
+pytestmark = pytest.mark.timeout(900)
+
 CAMPAIGNS = int(os.environ.get("STRATA_CALIBRATE", "0"))
 QUICK = 20
 FIRST_SEED = 20_000
