@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
+from strata.errors import BadInput
+from strata.layers import _docker_pool
 from strata.layers._containerd import CONFIGURE, PROGRAMS, start_containerd
+from strata.layers._device import module_reasons
 from strata.layers._engine import (
     ARRANGE,
     ROOM,
@@ -26,18 +30,23 @@ from strata.layers._engine import (
     version_reasons,
 )
 from strata.layers._steps import sh, standard_reasons
+from strata.layers._thin_pool import ROOM as POOL_ROOM
 from strata.layers._throttle import THROTTLE, VERBS
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 DRIVERS = ("overlay2", "fuse-overlayfs", "btrfs", "zfs", "vfs", "devicemapper", "aufs", "overlay")
 
-_GONE = {
-    "aufs": "aufs was never part of Linux: it would need a kernel patched with it and Docker older than 24",
-    "overlay": "overlay (the first version, one lower layer by hard links) would need Docker older than 24; "
-    "overlay2 took its place",
-    "devicemapper": "Docker dropped devicemapper in version 25: it would need a machine with Docker 24 or older and "
-    "device mapper; containerd(devmapper) took its place",
-}
+_AUFS = "aufs was never part of Linux: it would need a kernel patched with it and Docker older than 24"
+_NO_OVERLAY = (
+    "Docker dropped overlay (the first version, one lower layer by hard links) in version 24: it would need Docker 23 "
+    "or older, as a lab of Debian 12 has; overlay2 took its place"
+)
+_NO_DEVICEMAPPER = (
+    "Docker dropped devicemapper in version 25: it would need a machine with Docker 24 or older and device mapper, as "
+    "a lab of Debian 12 is (--on lab --debian 12); containerd(devmapper) took its place"
+)
+_GONE = {"overlay": (24, _NO_OVERLAY), "devicemapper": (25, _NO_DEVICEMAPPER)}
+"""The first version that has it no more, and why."""
 
 INFO = LayerInfo(
     name="docker",
@@ -46,12 +55,21 @@ INFO = LayerInfo(
         Param(
             "driver", ParamType.CHOICE, "how layers are kept", default="overlay2", choices=DRIVERS, positional=True
         ),
+        Param("base_size", ParamType.SIZE, "how large a container's root is, 10G unless said (devicemapper)",
+              minimum=1 << 24),
+        Param(
+            "fs",
+            ParamType.CHOICE,
+            "file system of a container's root; Docker chooses xfs where it can (devicemapper)",
+            choices=("ext4", "xfs"),
+        ),
     ),
-    accepts=frozenset({Kind.DIRECTORY}),
+    accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
     provides=Kind.ENGINE,
     tools={"dockerd": "docker.io", "docker": "docker-cli (Debian 12: docker.io)", "containerd": "containerd",
            "ctr": "containerd", "runc": "runc", "prlimit": "util-linux",
-           "fuse-overlayfs": "fuse-overlayfs", "zfs": "zfsutils-linux", **TOOLS},
+           "fuse-overlayfs": "fuse-overlayfs", "zfs": "zfsutils-linux", "dmsetup": "dmsetup",
+           "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", **TOOLS},
 )  # fmt: skip
 
 # The client beside the daemon and not any other: they are of one version. $4 name.
@@ -67,6 +85,7 @@ mkdir -- "$dir/config"
 beside=$(dirname -- "$(command -v dockerd)")/../bin/docker
 [ -x "$beside" ] || beside=$(command -v docker)
 ln -s -- "$beside" "$dir/docker"
+echo "$pool" >"$dir/pool"
 """
 )
 
@@ -91,6 +110,7 @@ _CLIENT = (
 d=${0%/*}
 export DOCKER_HOST="unix://$d/docker.sock" DOCKER_CONFIG="$d/config" DOCKER_BUILDKIT=0
 unset DOCKER_CONTEXT
+read -r pool <"$d/pool"
 verb=$1; shift
 """
     + THROTTLE
@@ -118,6 +138,7 @@ case $verb in
   info) "$d/docker" version >/dev/null && exec "$d/docker" info --format '{{json .}}' ;;
   room)
 """
+    + POOL_ROOM
     + ROOM
     + r"""    ;;
 """
@@ -139,27 +160,41 @@ class DockerDriver:
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         driver = str(spec["driver"])
-        if driver in _GONE:
-            return [f"docker({driver}) cannot run here: {_GONE[driver]}; choose another driver."]
-        reasons = standard_reasons(facts, _needed(driver))
+        gone = _gone(driver, facts.tools.get("dockerd"))
+        if gone is not None:
+            return [f"docker({driver}) cannot run here: {gone}; choose another driver."]
+        reasons = standard_reasons(facts, _needed(spec))
         reasons += version_reasons("Docker", facts.tools.get("dockerd"), _OLDEST)
-        if driver == "overlay2" and "overlay" not in facts.filesystems:
-            reasons.append(no_filesystem("docker(overlay2)", "overlay", facts))
+        if driver in ("overlay", "overlay2") and "overlay" not in facts.filesystems:
+            reasons.append(no_filesystem(f"docker({driver})", "overlay", facts))
+        if driver == "devicemapper":
+            reasons += module_reasons("docker(devicemapper)", facts, ("dm_thin_pool",))
+        elif spec["base_size"] is not None or spec["fs"] is not None:
+            reasons.append(
+                f"docker({driver}) has no size and no file system of its own for a container; "
+                "leave out base_size and fs, or choose devicemapper."
+            )
         if driver == "fuse-overlayfs" and "fuse" not in facts.filesystems:
             reasons.append(no_filesystem("docker(fuse-overlayfs)", "fuse", facts))
         return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
+        _check(spec, below[0])
         if spec["driver"] in ("btrfs", "zfs"):
             needs_filesystem("docker", str(spec["driver"]), below[0], str(spec["driver"]))
         return provides(_made(below, place), below[0])
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        made = _made(below, place)
-        configure = sh(_CONFIGURE, made.way, made.root)
-        daemon = ("sh", "-c", _DAEMON, "sh", made.way, place.name, made.root, str(spec["driver"]))
+        _check(spec, below[0])
+        made, driver = _made(below, place), str(spec["driver"])
+        configure = sh(_CONFIGURE, made.way, made.root, "", "", "", "", made.pool)
+        options = _docker_pool.options(made, *_of_root(spec)) if driver == "devicemapper" else []
+        daemon = ("sh", "-c", _DAEMON, "sh", made.way, place.name, made.root, driver, *options)
+        first, *rest = begin(made, _CLIENT)
         return [
-            *begin(made, _CLIENT),
+            first,
+            *(_docker_pool.steps(made) if driver == "devicemapper" else []),
+            *rest,
             Step(configure, None, "write the configuration of this docker"),
             start_containerd(made),
             start(made, "dockerd", 'DOCKER_HOST="unix://$1/docker.sock" "$1/docker" version', *daemon),
@@ -180,26 +215,60 @@ class DockerDriver:
                 )
             if text(info, "DockerRootDir") != made.root:
                 wrong.append(f"docker: the engine keeps them in {text(info, 'DockerRootDir')}.")
-            if not _shows(driver, made, root):
+            if driver == "devicemapper":
+                wrong += _docker_pool.differences(made, info, root, _of_root(spec)[1])
+            elif not _shows(driver, made, root):
                 wrong.append(other_root(made, root, driver))
             return wrong
 
         return differences(made, below[0], seen, judge)
 
 
+def _gone(driver: str, version: str | None) -> str | None:
+    """Why no Docker of this version has the driver; None: it does, or nobody knows the version."""
+    if driver == "aufs":
+        return _AUFS
+    number = re.search(r"\b(\d+)\.", version or "")
+    if driver not in _GONE or number is None or int(number[1]) < _GONE[driver][0]:
+        return None
+    return _GONE[driver][1]
+
+
+def _check(spec: Call, below: Provides) -> None:
+    """Raises BadInput where the driver cannot work on what is below."""
+    if below.kind is not Kind.BLOCK:
+        return
+    if spec["driver"] != "devicemapper":
+        raise BadInput(f"docker({spec['driver']}) needs a directory; put a file system below it.")
+    if below.thin_pool is None:
+        raise BadInput("docker(devicemapper) takes a directory or a thin pool; put it on a file system or on lvmthin.")
+
+
+def _of_root(spec: Call) -> tuple[int | None, str | None]:
+    """Size and file system of a container's root, where they are asked for."""
+    size, filesystem = spec["base_size"], spec["fs"]
+    return None if size is None else int(size), None if filesystem is None else str(filesystem)
+
+
 def _made(below: Sequence[Provides], place: Place) -> Instance:
-    return instance("docker", below[0], place, ("dockerd", "docker", "docker-proxy", "fuse-overlayfs", *PROGRAMS))
+    programs = ("dockerd", "docker", "docker-proxy", "fuse-overlayfs", *PROGRAMS)
+    if below[0].kind is Kind.BLOCK:
+        # Containers are volumes of the pool; what Docker knows of them is kept beside.
+        return Instance("docker", place, f"{place.dir}/docker", programs, below[0].thin_pool or "")
+    return instance("docker", below[0], place, programs)
 
 
-def _needed(driver: str) -> dict[str, str]:
-    return tools_for(INFO.tools, {"fuse-overlayfs": driver == "fuse-overlayfs", "zfs": driver == "zfs"})
+def _needed(spec: Call) -> dict[str, str]:
+    driver, fs = str(spec["driver"]), spec["fs"]
+    used = {"fuse-overlayfs": driver == "fuse-overlayfs", "zfs": driver == "zfs", "dmsetup": driver == "devicemapper"}
+    return tools_for(INFO.tools, used | {f"mkfs.{each}": fs == each for each in ("ext4", "xfs")})
 
 
 def _shows(driver: str, made: Instance, root: Root) -> bool:
     """Whether this is how the kernel shows the root of a container of that driver."""
     match driver:
-        case "overlay2":
-            return root.fstype == "overlay" and root.options.get("upperdir", "").startswith(f"{made.root}/overlay2/")
+        case "overlay" | "overlay2":
+            return root.fstype == "overlay" and root.options.get("upperdir", "").startswith(f"{made.root}/{driver}/")
         case "fuse-overlayfs":
             return root.fstype.startswith("fuse") and "fuse-overlayfs" in f"{root.fstype} {root.source}"
         case "btrfs":

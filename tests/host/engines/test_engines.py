@@ -20,6 +20,7 @@ STACKS = [
     "disk | xfs | podman(vfs)",
     "disk | btrfs | podman(btrfs)",
     "disk | ext4 | docker(overlay2)",
+    "disk | ext4 | docker(overlay)",
     "disk | ext4 | docker(fuse-overlayfs)",
     "disk | xfs | docker(vfs)",
     "disk | btrfs | docker(btrfs)",

@@ -90,7 +90,7 @@ def below(
         path = "/dev/disk/by-id/wwn-0x5000" if claimed else "/run/visit/0.img"
         return [Provides(Kind.GRANT, path, size_bytes, ours=not claimed)]
     # These take only a thin pool, and tenants share only what can be shared.
-    if Kind.BLOCK in accepts and layer not in ("containerd", "incus", "lxd", "tenants"):
+    if Kind.BLOCK in accepts and layer not in ("containerd", "docker", "incus", "lxd", "tenants"):
         return [
             Provides(Kind.BLOCK, f"/run/visit/{n}/device", size_bytes, ours=not claimed, can=ABILITIES)
             for n in range(count)

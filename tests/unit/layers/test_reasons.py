@@ -27,7 +27,7 @@ _OF_BACKENDS = {
 }
 NOT_ALWAYS = {
     "podman": {"crun", "zfs"},
-    "docker": {"fuse-overlayfs", "zfs"},
+    "docker": {"fuse-overlayfs", "zfs", "dmsetup", "mkfs.ext4", "mkfs.xfs"},
     "incus": _OF_BACKENDS,
     "lxd": _OF_BACKENDS,
     "containerd": {"buildah", "dmsetup", "mkfs.ext4", "mkfs.xfs"},
