@@ -14,6 +14,7 @@ are plain words of the workload; an instance sees no others):
     client count                                   how many containers run
     client reset                                   every container and image goes
     client room                                    bytes and inodes taken by everything; "-" where nobody counts
+    client base                                    bytes that a container's root may have; "-" where none are set
     client info                                    what the engine says of itself and its driver, as JSON
 
 Three more are in `_throttle.py`.
@@ -193,8 +194,19 @@ ARRANGE = (
 )
 """For the verb create of engines with Docker's command line: "$@" becomes options, the image and its command."""
 
+BASE = r"""
+  base) if [ -s "$d/base" ]; then cat -- "$d/base"; else echo -; fi ;;
+"""
+"""The verb base: a file holds it."""
+
 ROOM = r"""
     sync --file-system "$d/storage"
+    if [ "$(stat --file-system --format=%T "$d/storage/.")" = zfs ]; then
+      # Each container is a data set of its own: what one has says nothing of the others.
+      source=$(findmnt --noheadings --output SOURCE --target "$d/storage/." | tail -n 1)
+      zpool sync "${source%%/*}" && zfs list -Hp -o used "${source%%/*}" | awk '{ print $1, "-" }'
+      exit
+    fi
     df --block-size=1 --output=used,iused "$d/storage" | tail -n 1
 """
 """For the verb room of engines that keep everything in a directory."""
@@ -384,6 +396,23 @@ def version_reasons(program: str, said_version: str | None, oldest: tuple[int, i
 
 def no_filesystem(what: str, filesystem: str, facts: Facts) -> str:
     return f"The kernel {facts.kernel_text} has no {filesystem}, which {what} needs; boot a kernel that has it."
+
+
+def needs_quotas(engine: str, driver: str, below: Provides) -> None:
+    """Raises BadInput where the driver keeps a container to a size by project quotas and these are known to be
+    impossible below it."""
+    if below.filesystem not in (None, "xfs"):
+        raise BadInput(
+            f"{engine}({driver}) keeps a container to a size by the quotas of XFS alone, and below it is "
+            f"{below.filesystem}; leave out base_size, or put it on xfs(pquota)."
+        )
+
+
+def no_size(engine: str, driver: str) -> str:
+    return (
+        f"{engine}({driver}) cannot keep a container to a size: it refuses the option; leave out base_size, or choose "
+        "another driver."
+    )
 
 
 def needs_filesystem(engine: str, driver: str, below: Provides, wanted: str) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from strata.layers import _instance_pools
 from strata.layers._device import module_reasons
 from strata.layers._engine import (
+    BASE,
     ROOM,
     TOOLS,
     Instance,
@@ -35,9 +36,11 @@ from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param
 # Each of these would lead to the user's own daemon.
 _USERS = "LXD_SOCKET LXD_PROJECT LXC_REMOTE LXD_GLOBAL_CONF INCUS_SOCKET INCUS_PROJECT INCUS_REMOTE INCUS_GLOBAL_CONF"
 
-# $1 short way to the place, $2 the engine's directory on the stack, $3 name of the place, $4 thin pool or "".
+# $1 short way to the place, $2 the engine's directory on the stack, $3 name of the place, $4 thin pool or "", $5 bytes
+# of a container's root or "".
 _CONFIGURE = """\
-mkdir -- "$1/state" && ln -s -- "$2" "$1/storage" && echo "$3" >"$1/group" && echo "$4" >"$1/pool\""""
+mkdir -- "$1/state" && ln -s -- "$2" "$1/storage" && echo "$3" >"$1/group" && echo "$4" >"$1/pool" &&
+printf %s "$5" >"$1/base\""""
 
 # The command of a container is its first process. LXC splits it at spaces, so no word may have one.
 _CLIENT = (
@@ -106,6 +109,7 @@ lxc.signal.halt = SIGTERM" </dev/null || exit 1
     + ROOM
     + r"""    ;;
 """
+    + BASE
     + VERBS
     + r"""
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;
@@ -152,7 +156,7 @@ def info(kin: Kin) -> LayerInfo:
         params=(
             Param("backend", ParamType.CHOICE, "how instances and images are kept", default="dir",
                   choices=_instance_pools.BACKENDS, positional=True),
-            Param("base_size", ParamType.SIZE, "how large a container's root is, 10G unless said (lvm)",
+            Param("base_size", ParamType.SIZE, "how large a container's root may be; 10G unless said (lvm)",
                   minimum=1 << 28),
             Param("fs", ParamType.CHOICE, "file system of a container's root, ext4 unless said (lvm)",
                   choices=_instance_pools.FILESYSTEMS),
@@ -181,10 +185,9 @@ class InstancesDriver:
         reasons += version_reasons(self.kin.title, facts.tools.get(self.kin.daemon_program), self.kin.oldest)
         if backend == "lvm":
             reasons += module_reasons(f"{name}(lvm)", facts, ("dm_thin_pool",))
-        elif spec["base_size"] is not None or spec["fs"] is not None:
+        elif spec["fs"] is not None:
             reasons.append(
-                f"{name}({backend}) has no size and no file system of its own for a container; "
-                "leave out base_size and fs, or choose lvm."
+                f"{name}({backend}) has no file system of its own for a container; leave out fs, or choose lvm."
             )
         return reasons
 
@@ -203,7 +206,8 @@ class InstancesDriver:
         daemon = (*at_home, kin.daemon_program, "--group", "root", "--logfile", f"{made.way}/daemon.log")
         ask = f'unset {_USERS}; {kin.variables[0]}="$1/state" {kin.program} query /1.0'
         first, *rest = begin(made, client)
-        configure = sh(_CONFIGURE, made.way, made.root, place.name, made.pool)
+        size = "" if spec["base_size"] is None else str(spec["base_size"])
+        configure = sh(_CONFIGURE, made.way, made.root, place.name, made.pool, size)
         homes = (f"{kin.variables[0]}={made.way}/state", f"{kin.variables[1]}={made.way}/config")
         return [
             first,

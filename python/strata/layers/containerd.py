@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from strata.errors import BadInput
 from strata.layers._containerd import CONFIGURE, PROGRAMS, start_containerd
 from strata.layers._engine import (
+    BASE,
     ROOM,
     TOOLS,
     Instance,
@@ -58,7 +59,8 @@ INFO = LayerInfo(
     accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
     provides=Kind.ENGINE,
     tools={"containerd": "containerd", "ctr": "containerd", "runc": "runc", "sha256sum": "coreutils",
-           "buildah": "buildah", "dmsetup": "dmsetup", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", **TOOLS},
+           "numfmt": "coreutils", "buildah": "buildah", "dmsetup": "dmsetup",
+           "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", **TOOLS},
 )  # fmt: skip
 
 # $1 the place, $2 where containerd keeps what it has, $3 snapshotter, $4 namespace, $5 bytes of a root or "",
@@ -67,6 +69,7 @@ _CONFIGURE = (
     CONFIGURE
     + r"""
 echo "$snapshotter" >"$dir/snapshotter"; echo "$group" >"$dir/group"; echo "$pool" >"$dir/pool"
+[ -z "$size" ] || numfmt --from=iec "$size" >"$dir/base"
 case $snapshotter in
   devmapper)
     cat >>"$dir/containerd.toml" <<END
@@ -179,6 +182,7 @@ case $verb in
     + ROOM
     + r"""    ;;
 """
+    + BASE
     + VERBS
     + r"""
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;

@@ -11,6 +11,7 @@ from strata.layers._containerd import CONFIGURE, PROGRAMS, start_containerd
 from strata.layers._device import module_reasons
 from strata.layers._engine import (
     ARRANGE,
+    BASE,
     ROOM,
     TOOLS,
     Instance,
@@ -20,7 +21,9 @@ from strata.layers._engine import (
     inspect,
     instance,
     needs_filesystem,
+    needs_quotas,
     no_filesystem,
+    no_size,
     other_root,
     prove,
     provides,
@@ -55,8 +58,13 @@ INFO = LayerInfo(
         Param(
             "driver", ParamType.CHOICE, "how layers are kept", default="overlay2", choices=DRIVERS, positional=True
         ),
-        Param("base_size", ParamType.SIZE, "how large a container's root is, 10G unless said (devicemapper)",
-              minimum=1 << 24),
+        Param(
+            "base_size",
+            ParamType.SIZE,
+            "how large a container's root may be; overlay2 and vfs need xfs(pquota) below them, btrfs btrfs(quotas); "
+            "devicemapper gives 10G unless told",
+            minimum=1 << 24,
+        ),
         Param(
             "fs",
             ParamType.CHOICE,
@@ -86,6 +94,7 @@ beside=$(dirname -- "$(command -v dockerd)")/../bin/docker
 [ -x "$beside" ] || beside=$(command -v docker)
 ln -s -- "$beside" "$dir/docker"
 echo "$pool" >"$dir/pool"
+printf %s "$size" >"$dir/base"
 """
 )
 
@@ -123,6 +132,7 @@ case $verb in
 """
     + ARRANGE
     + r"""
+    if [ -s "$d/base" ]; then set -- --storage-opt "size=$(cat -- "$d/base")" "$@"; fi
     exec "$d/docker" create --network none --log-driver none --name "$name" "$@" ;;
   start) exec "$d/docker" start "$1" ;;
   stop) exec "$d/docker" stop --time 10 "$1" ;;
@@ -142,6 +152,7 @@ case $verb in
     + ROOM
     + r"""    ;;
 """
+    + BASE
     + VERBS
     + r"""
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;
@@ -169,11 +180,12 @@ class DockerDriver:
             reasons.append(no_filesystem(f"docker({driver})", "overlay", facts))
         if driver == "devicemapper":
             reasons += module_reasons("docker(devicemapper)", facts, ("dm_thin_pool",))
-        elif spec["base_size"] is not None or spec["fs"] is not None:
+        elif spec["fs"] is not None:
             reasons.append(
-                f"docker({driver}) has no size and no file system of its own for a container; "
-                "leave out base_size and fs, or choose devicemapper."
+                f"docker({driver}) has no file system of its own for a container; leave out fs, or choose devicemapper."
             )
+        if driver in ("overlay", "fuse-overlayfs") and spec["base_size"] is not None:
+            reasons.append(no_size("docker", driver))
         if driver == "fuse-overlayfs" and "fuse" not in facts.filesystems:
             reasons.append(no_filesystem("docker(fuse-overlayfs)", "fuse", facts))
         return reasons
@@ -182,12 +194,15 @@ class DockerDriver:
         _check(spec, below[0])
         if spec["driver"] in ("btrfs", "zfs"):
             needs_filesystem("docker", str(spec["driver"]), below[0], str(spec["driver"]))
+        if spec["driver"] in ("overlay2", "vfs") and spec["base_size"] is not None:
+            needs_quotas("docker", str(spec["driver"]), below[0])
         return provides(_made(below, place), below[0])
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         _check(spec, below[0])
         made, driver = _made(below, place), str(spec["driver"])
-        configure = sh(_CONFIGURE, made.way, made.root, "", "", "", "", made.pool)
+        size = "" if spec["base_size"] is None else str(spec["base_size"])
+        configure = sh(_CONFIGURE, made.way, made.root, "", "", size, "", made.pool)
         options = _docker_pool.options(made, *_of_root(spec)) if driver == "devicemapper" else []
         daemon = ("sh", "-c", _DAEMON, "sh", made.way, place.name, made.root, driver, *options)
         first, *rest = begin(made, _CLIENT)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from strata.layers._engine import (
     ARRANGE,
+    BASE,
     ROOM,
     TOOLS,
     Instance,
@@ -15,7 +16,9 @@ from strata.layers._engine import (
     inspect,
     instance,
     needs_filesystem,
+    needs_quotas,
     no_filesystem,
+    no_size,
     other_root,
     prove,
     provides,
@@ -36,6 +39,12 @@ INFO = LayerInfo(
     params=(
         Param("driver", ParamType.CHOICE, "how layers are kept", default="overlay", choices=DRIVERS, positional=True),
         Param("runtime", ParamType.CHOICE, "what starts the containers", default="runc", choices=("runc", "crun")),
+        Param(
+            "base_size",
+            ParamType.SIZE,
+            "how large a container's root may be; overlay needs xfs(pquota) below it",
+            minimum=1 << 24,
+        ),
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.ENGINE,
@@ -47,6 +56,7 @@ INFO = LayerInfo(
 # Locks in files: those in /dev/shm are shared with the user's own Podman.
 _CONFIGURE = """\
 dir=$1 root=$2 driver=$3 runtime=$4 name=$5
+printf %s "$6" >"$dir/base"
 least() {
   have=$(prlimit "--$1" --output HARD --noheadings --raw)
   if [ "$have" = unlimited ] || [ "$have" -gt "$2" ]; then have=$2; fi
@@ -104,6 +114,7 @@ case $verb in
     + ARRANGE
     + r"""
     read -r group <"$d/group"
+    if [ -s "$d/base" ]; then set -- --storage-opt "size=$(cat -- "$d/base")" "$@"; fi
     exec podman create --cgroup-parent "/$group" --name "$name" "$@" ;;
   start) exec podman start "$1" ;;
   stop) exec podman stop --time 10 "$1" ;;
@@ -118,6 +129,7 @@ case $verb in
     + ROOM
     + r"""    ;;
 """
+    + BASE
     + VERBS
     + r"""
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;
@@ -137,6 +149,8 @@ class PodmanDriver:
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, _needed(spec))
         reasons += version_reasons("Podman", facts.tools.get("podman"), _OLDEST)
+        if spec["driver"] in ("vfs", "btrfs") and spec["base_size"] is not None:
+            reasons.append(no_size("podman", str(spec["driver"])))
         if spec["driver"] == "overlay" and "overlay" not in facts.filesystems:
             reasons.append(no_filesystem("podman(overlay)", "overlay", facts))
         return reasons
@@ -144,11 +158,15 @@ class PodmanDriver:
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         if spec["driver"] in ("btrfs", "zfs"):
             needs_filesystem("podman", str(spec["driver"]), below[0], str(spec["driver"]))
+        if spec["driver"] == "overlay" and spec["base_size"] is not None:
+            needs_quotas("podman", "overlay", below[0])
         return provides(_made(below, place), below[0])
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         made = _made(below, place)
-        configure = sh(_CONFIGURE, made.way, made.root, str(spec["driver"]), str(spec["runtime"]), place.name)
+        size = "" if spec["base_size"] is None else str(spec["base_size"])
+        words = (made.root, str(spec["driver"]), str(spec["runtime"]), place.name, size)
+        configure = sh(_CONFIGURE, made.way, *words)
         return [
             *begin(made, _CLIENT),
             Step(configure, None, "write the configuration of this podman"),
