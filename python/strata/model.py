@@ -75,6 +75,7 @@ class LayerInfo:
     needs: str = ""  # the ability that something below must offer
     forks: bool = False  # what stands above it is there once for each tenant; the driver is then `Forking`
     starts_guest: bool = False  # what stands above it is in a machine of its own, which it starts
+    last: bool = False  # only layers that build nothing may stand on it: it holds for the workload's own processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +321,7 @@ class Facts:
     # kernel modules that matter to storage, loadable or built in, with `_` for `-`: "dm_thin_pool", "raid10", "zfs"
     modules: frozenset[str] = frozenset()
     caveats: tuple[str, ...] = ()  # sentences that must stand beside every figure measured here
+    io_control: str = ""  # the version of cgroups by which I/O can be limited: "1", "2"; "": by none
 
 
 # ---------------------------------------------------------------- drivers

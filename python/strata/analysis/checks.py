@@ -31,6 +31,7 @@ _KINDS = (
     "invalid",
     "halted",
     "unsafe",
+    "limit",
     "memory",
     "cached",
     "caching",
@@ -47,6 +48,9 @@ _KINDS = (
 _FLAGS = {
     "unsafe": "were of stacks that can lose writes which they have acknowledged when power fails: use these figures to "
     "see what safety costs, and choose another stack for data that matter",
+    "limit": "passed the limit that their stack asks for (limit not held: see the trials for how much): their figures "
+    "are of a faster stack; data that the page cache writes later are nobody's for version 1 of cgroups, so let QEMU "
+    "hold the limit (vm, qsd), boot with version 2, or use direct I/O",
     "unsteady": "did not reach a steady state: their figures depend on when they were stopped, so let them run longer",
     "memory": "moved almost nothing to or from the device: they measured memory, not the stack; use a larger data set",
     "cached": "had a data set that memory can hold, or memory that could not be cleared: they measured the cache in "
@@ -56,9 +60,9 @@ _FLAGS = {
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """`kind` is one of: few, failed, invalid, halted, spread, outlier, bimodal, drift, unsteady, unsafe, memory,
-    cached, caching, pressure, peeked, changed; and of those that only a model has (`doubts`): predicted, unexplained,
-    noise."""
+    """`kind` is one of: few, failed, invalid, halted, spread, outlier, bimodal, drift, unsteady, unsafe, limit,
+    memory, cached, caching, pressure, peeked, changed; and of those that only a model has (`doubts`): predicted,
+    unexplained, noise."""
 
     kind: str
     stack: str | None  # None: it concerns all of them

@@ -43,6 +43,9 @@ cat "/lib/modules/$(uname -r)/modules.dep" "/lib/modules/$(uname -r)/modules.bui
   sed -n 's|^\([^:]*\).*|\1|; \#/\(md\|block\|fs\|scsi\|nvme\|zfs\|updates\|extra\)/#s|.*/\([^/]*\)\.ko.*|\1|p'
 ls /sys/module 2>/dev/null
 echo '@schedulers'; cat /sys/block/*/queue/scheduler 2>/dev/null
+echo '@io_control'
+if grep -qsw io /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/unified/cgroup.controllers; then echo 2
+elif [ -e /sys/fs/cgroup/blkio/blkio.throttle.read_bps_device ]; then echo 1; fi
 for pair; do
   tool=${pair%%=*}; how=${pair#*=}
   case $tool in
@@ -100,5 +103,6 @@ def parse(text: str) -> Facts:
         schedulers=frozenset(schedulers),
         free_bytes=number("free"),
         machine_id=first("machine_id"),
+        io_control=first("io_control"),
         modules=frozenset(line.strip().replace("-", "_") for line in sections.get("modules", []) if line.strip()),
     )

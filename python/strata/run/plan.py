@@ -116,6 +116,7 @@ def make(
             carrier = inside or facts
         reasons += [reason for _, reason in unfit[machines.index(carrier)]]
         reasons += _target_reasons(stack, workloads, drivers)
+        reasons += _order_reasons(stack, drivers)
         reasons += _tenant_reasons(stack, [call for call, _ in workloads], drivers)
         path = directories.of(stack) if own else None
         directory = own.get(path or "")
@@ -344,6 +345,18 @@ def _target_reasons(
         for call, workload in workloads
         if kind not in workload.info.accepts
         and not (kind is Kind.CONTAINER and Kind.DIRECTORY in workload.info.accepts)
+    ]
+
+
+def _order_reasons(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
+    return [
+        f"{node.call.text} works outside of what {below.call.text} holds, which is only for the processes of a "
+        f"workload; put {below.call.name} last."
+        for node in stack.top.walk()
+        if drivers[node.call.name].info.provides is not None
+        for under in node.inputs
+        for below in under.walk()
+        if drivers[below.call.name].info.last
     ]
 
 

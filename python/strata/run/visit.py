@@ -8,7 +8,7 @@ from typing import cast
 
 from strata.errors import BadInput, GuestLost, HostLost, NotAsAsked, UndoFailed, VisitFailed
 from strata.model import Call, Disk, GuestImage, Kind, LayerDriver, Metered, Metric, Outcome, Provides, Stack, Workload
-from strata.run import directories, journal, kernel_log, layout, leaks, together, trial, trial_steps
+from strata.run import directories, journal, kernel_log, layout, leaks, limits, together, trial, trial_steps
 from strata.run.guests import Machines
 from strata.run.outside import Outside
 from strata.run.progress import Listener, Noted, StepStarted, TrialEnded
@@ -252,6 +252,11 @@ def _trials(
     since_s = [kernel_log.uptime_s(part.host) for part in parts]
     if plan.shares:
         found = together.run(parts, outside, seed)
+        judged = (
+            limits.judged(plan, each, part.tenant, found.figures)
+            for part, each in zip(parts, found.trials, strict=True)
+        )
+        found = replace(found, trials=tuple(judged))
         if len(loads) == len(parts):
             results = [found.whole(number) for number in range(len(parts))]
         else:
@@ -260,7 +265,8 @@ def _trials(
             results = [together.merged(found, [part.tenant for part in parts], metrics)]
     else:
         (part,) = parts
-        results = [trial.run(part.bench, part.workload, part.call, part.target, part.scratch, seed)]
+        ran = trial.run(part.bench, part.workload, part.call, part.target, part.scratch, seed)
+        results = [limits.judged(plan, ran, None, {})]
     if all(result.outcome is not Outcome.FAILED for result in results):
         return results
     blamed: list[str] = []

@@ -116,6 +116,7 @@ def facts(**changes: Any) -> Facts:
         schedulers=frozenset({"none", "mq-deadline", "kyber", "bfq"}),
         free_bytes=1 << 40,
         modules=MODULES,
+        io_control="2",
     )
     return dataclasses.replace(able, **changes)
 

@@ -196,7 +196,7 @@ def test_rubbish_is_a_difference_and_never_an_error(layer: str, seen: list[Compl
     required: dict[str, dict[str, Value]] = {
         "scheduler": {"name": "bfq"}, "existing": {"path": "/srv"}, "md": {"level": "raid1"}, "dm": {"target": "zero"},
         "fill": {"share": 0.5}, "kernel": {"version": "6.1"}, "debian": {"release": 12},
-        "tenants": {"count": 3},
+        "tenants": {"count": 3}, "limit": {"read_iops": 100},
     }  # fmt: skip
     call = spec(layer, required.get(layer))
     found = drivers()[layer].differences(call, below(layer), PLACE, seen)

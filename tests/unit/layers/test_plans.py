@@ -73,7 +73,7 @@ def test_any_arguments_give_a_plan_or_reasons(layer: str, data: st.DataObject) -
         check_step(step)
     provides = driver.provides(call, under, place)
     if driver.info.provides is None:
-        assert dataclasses.replace(provides, rehearsals=0) == under[0]
+        assert dataclasses.replace(provides, rehearsals=0, inside=()) == under[0]
     else:
         assert provides.kind is driver.info.provides
     for command in driver.plan_inspect(call, under, place):

@@ -21,6 +21,7 @@ REQUIRED: dict[str, dict[str, Value]] = {
     "kernel": {"version": "6.12"},
     "debian": {"release": 13},
     "tenants": {"count": 3},
+    "limit": {"read_iops": 100},
 }
 _OF_BACKENDS = {
     *("zfs", "btrfs", "lvs", "lvcreate", "lvremove", "vgchange", "dmsetup", "lsblk", "mkfs.ext4", "mkfs.xfs"),
