@@ -13,7 +13,7 @@ _OF_LAYER = {
     **dict.fromkeys(("podman", "docker", "containerd", "lxc", "lxd", "incus"), "containers"),
     **dict.fromkeys(("raw", "qcow2", "qsd", "vm"), "qemu"),
 }
-_OF_FAMILY = {"postgres": "postgres"}  # of workloads: what stands before the "/"
+_OF_LOAD = {"postgres/": "postgres", "guest/install": "install"}  # by how the name of the workload begins
 
 
 def of_machine(campaign: Campaign) -> frozenset[str]:
@@ -32,8 +32,8 @@ def of_guests(campaign: Campaign) -> frozenset[str]:
     return frozenset(filter(None, found | _of_loads(campaign)))
 
 
-def _of_loads(campaign: Campaign) -> set[str | None]:
-    return {_OF_FAMILY.get(call.name.partition("/")[0]) for call in campaign.workloads}
+def _of_loads(campaign: Campaign) -> set[str]:
+    return {feature for call in campaign.workloads for name, feature in _OF_LOAD.items() if call.name.startswith(name)}
 
 
 def _layers(campaign: Campaign) -> Iterator[tuple[Call, bool]]:

@@ -98,6 +98,9 @@ def test_the_commands_say_what_is_typed_beside_the_lab() -> None:
         ("disk | vm | ext4", "postgres/oltp-complex", {"qemu"}, {"postgres"}),
         ("disk | zfs | raw | vm | ext4", LOAD, {"qemu", "zfs"}, set()),
         ("disk | vm | zfs", LOAD, {"qemu"}, {"zfs"}),
+        ("disk | ext4", "guest/install", {"install"}, set()),
+        ("disk | vm | ext4", "guest/install", {"qemu"}, {"install"}),
+        ("disk | vm | ext4", "guest/boot", {"qemu"}, set()),
     ],
 )
 def test_what_a_load_or_a_layer_needs_is_where_it_runs(
