@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup setup-test demo lab test test-lab exact fuzz test-full calibrate deciding lint lint-python lint-rust \
+.PHONY: setup setup-test demo lab test test-lab exact fuzz test-full benchmarks calibrate deciding lint lint-python lint-rust \
 	docs lock clean
 
 PYTHON ?= python3
@@ -69,7 +69,14 @@ fuzz:
 # The slow tests as well (2,000 A/A campaigns, the ready campaigns), and every benchmark.
 test-full: setup-test lab lint
 	cargo test --locked --quiet --workspace
-	$(VENV)/pytest tests $(wildcard benchmarks) -m "" --cov
+	$(VENV)/pytest tests -m "" --cov
+	$(MAKE) benchmarks
+
+# What a claim of speed rests on. `make deciding` makes the figures of its page.
+benchmarks: setup lab
+	set -e; for each in $(filter-out benchmarks/deciding.py,$(wildcard benchmarks/*.py)); do \
+		echo "benchmark: $$each"; $(VENV)/python $$each; \
+	done
 
 # Whether the stated confidence is kept: the long part, some 200 campaigns of each kind (about an hour of one core).
 calibrate: setup-test
