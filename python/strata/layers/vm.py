@@ -127,7 +127,8 @@ _START = """\
 dir=$1 port=$2 serial=$3 link=$4 size=$5 ssh=$6; shift 6
 first() {
   until grep -aq 'strata-lab: ready' "$dir/console"; do
-    if [ ! -d "/proc/$(cat "$dir/pid")" ]; then
+    # QEMU takes the file of its process number away as it ends.
+    if ! pid=$(cat "$dir/pid" 2>/dev/null) || [ ! -d "/proc/$pid" ]; then
       echo "the guest ended before it was ready: $(grep -a -m 1 'Kernel panic' "$dir/console")"; return 1
     fi
     sleep 0.05
