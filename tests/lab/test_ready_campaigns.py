@@ -15,14 +15,16 @@ from .lab_runs import STRATA
 
 FOLDER = Path(__file__).parents[2] / "campaigns"
 CAMPAIGNS = [path for path in sorted(FOLDER.glob("*.yaml")) if "\ntestbed:" in path.read_text()]
+# Of the lab machine, and of what its guests start from.
+LABS = {"kvm-storage": ("qemu,zfs", "postgres"), "vm-cache-modes": ("qemu",)}
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 @pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.stem)
 def test_it_runs(path: Path, tmp_path: Path) -> None:
-    if path.stem == "vm-cache-modes":
-        subprocess.run([STRATA, "lab", "build", "--with", "qemu"], check=True)
+    for features in LABS.get(path.stem, ()):
+        subprocess.run([STRATA, "lab", "build", "--with", features], check=True)
     argv = [STRATA, "plan", str(path), "--profile", "quick", "--json"]
     plan = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
     assert plan["skipped"] == [], "the lab can build all of them"

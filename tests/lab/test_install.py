@@ -1,0 +1,27 @@
+"""Debian is installed onto a file system of the lab, and what is there afterwards is one."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from strata.model import Outcome
+
+from .lab_runs import STRATA, lab_run
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+# Of what mmdebstrap unpacks, beside the packages themselves.
+LEAST_WRITTEN_BYTES = 200 << 20
+
+
+def test_an_installation_is_timed_and_reaches_the_disk(tmp_path: Path) -> None:
+    subprocess.run([STRATA, "lab", "build", "--with", "install"], check=True)
+    view = lab_run(tmp_path / "run", ["disk | ext4"], "guest/install(minimal)")
+    (trial,) = view.trials
+    assert (trial.outcome, trial.reason) == (Outcome.OK, None)
+    assert trial.metrics["install_s"] > 0
+    assert trial.metrics["disk.write_bytes"] > LEAST_WRITTEN_BYTES
+    assert not view.failed
