@@ -29,8 +29,8 @@ _MIB = 1 << 20
 
 # What mmdebstrap installs, and the room that it takes while the packages lie there too, measured and rounded up.
 _CHOICES = {
-    "minimal": (("--variant=minbase",), 400 * _MIB),
-    "standard": (("--variant=important", "--include=linux-image-amd64"), 1100 * _MIB),
+    "minimal": (("--variant=minbase",), 300 * _MIB),
+    "standard": (("--variant=important", "--include=linux-image-amd64"), 700 * _MIB),
 }
 
 # $1 a directory on the stack, $2 one that is not, the rest: what to install. All of it is on the disk when it ends.
@@ -39,8 +39,9 @@ target=$1 elsewhere=$2; shift 2
 packages=$(strata-packages) || exit 1
 TMPDIR=$elsewhere DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 mmdebstrap --quiet --mode=root --format=directory \\
   --aptopt='APT::Install-Recommends "false"' --aptopt='APT::Sandbox::User "root"' "$@" \\
-  trixie "$target/root" "deb [trusted=yes] copy:$packages ./" >&2 || exit 1
+  strata "$target/root" "deb [trusted=yes] copy:$packages ./" >&2 || exit 1
 sync -f "$target"
+if [ ! -x "$target/root/usr/bin/dpkg" ]; then echo "nothing was installed from $packages" >&2; exit 1; fi
 """
 
 

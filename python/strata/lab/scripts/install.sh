@@ -18,6 +18,13 @@ for deb in *.deb; do
     APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-cache show "$package=$version" | sed "s|^Filename: .*|Filename: ./$deb|"
     echo
 done > Packages
+# mmdebstrap takes essential packages from the suite that it is asked for only: so this has a name.
+cat > Release <<END
+Suite: strata
+Codename: strata
+SHA256:
+ $(sha256sum Packages | cut -d ' ' -f 1) $(stat -c %s Packages) Packages
+END
 # Says where they are; that there is such a program says that there are packages.
 printf '#!/bin/sh\necho /usr/share/strata/packages\n' > "$root/usr/local/bin/strata-packages"
 chmod 755 "$root/usr/local/bin/strata-packages"
