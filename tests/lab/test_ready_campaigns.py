@@ -38,3 +38,15 @@ def test_it_runs(path: Path, tmp_path: Path) -> None:
     assert not view.failed
     assert {disk.model for disk in view.disks} <= {"hdd-7200", "ssd-sata"}
     assert (tmp_path / "run" / "report.html").exists()
+
+
+@pytest.mark.timeout(7200)
+def test_the_backends_of_lxd_that_only_the_lab_carries(tmp_path: Path) -> None:
+    subprocess.run([STRATA, "lab", "build", "--with", "containers,zfs"], check=True)
+    argv = [STRATA, "run", str(FOLDER / "lxd-backends.yaml"), "--profile", "quick", "--on", "lab"]
+    done = subprocess.run([*argv, "--out", str(tmp_path / "run")], capture_output=True, text=True)
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    view = reader.view(tmp_path / "run")
+    # XFS has had no nobarrier since Linux 4.19
+    assert len(view.stacks) == 14 and len(view.skipped) == 1 and not view.failed
+    assert [(trial.outcome, trial.reason) for trial in view.trials] == [(Outcome.OK, None)] * 26

@@ -23,6 +23,7 @@ from strata.layers._engine import (
     version_reasons,
 )
 from strata.layers._steps import sh, standard_reasons
+from strata.layers._throttle import AT_START, THROTTLE, VERBS
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 _PROGRAMS = ("lxc-start", "lxc-stop", "lxc-attach", "lxc-copy", "lxc-create", "lxc-destroy", "lxc-info", "lxc-ls")
@@ -64,6 +65,10 @@ path=$d/storage/containers
 read -r group <"$d/group"
 missing() { echo "LXC has no $1 of its own: measure it with Incus or LXD" >&2; exit 65; }
 verb=$1; shift
+"""
+    + THROTTLE
+    + AT_START
+    + r"""
 case $verb in
   load)
     lxc-create -P "$path" -n "$group-image-$2" -f "$d/lxc.conf" -B dir -t "$d/unpack" -- "$1" || exit 1
@@ -75,22 +80,31 @@ case $verb in
     lxc-copy -P "$path" -n "$group-image-$image" -p "$path" -N "$name" || exit 1
     {
       while [ "$1" != -- ]; do
-        to=${1#*:} how=rw
-        case $to in *:ro) to=${to%:ro} how=ro ;; esac
-        echo "lxc.mount.entry = ${1%%:*} ${to#/} none bind,$how,create=dir 0 0"
+        case $1 in
+          limit:*) keep_limit "$name" "$1" || exit 1 ;;
+          *)
+            to=${1#*:} how=rw
+            case $to in *:ro) to=${to%:ro} how=ro ;; esac
+            echo "lxc.mount.entry = ${1%%:*} ${to#/} none bind,$how,create=dir 0 0" ;;
+        esac
         shift
       done
       shift
       echo "lxc.init.cmd = $*"
     } >>"$path/$name/config" ;;
   # It stays as the container's monitor, longer than the command by whose mark it would be ended.
-  start) exec env -u STRATA_RUN lxc-start -P "$path" -n "$group-$1" --daemon --logfile "$d/lxc.log" ;;
+  start)
+    env -u STRATA_RUN lxc-start -P "$path" -n "$group-$1" --daemon --logfile "$d/lxc.log" || exit 1
+    if has_limits "$group-$1"; then set_limits "$group-$1" "$("$d/client" pid "$1")"; fi ;;
   stop) exec lxc-stop -P "$path" -n "$group-$1" --timeout 10 ;;
-  remove) exec lxc-destroy -P "$path" -n "$group-$1" --force --snapshots ;;
+  remove)
+    forget_limits "$group-$1"
+    exec lxc-destroy -P "$path" -n "$group-$1" --force --snapshots ;;
   exec) name=$1; shift; exec lxc-attach -P "$path" -n "$group-$name" --clear-env -- "$@" ;;
   pid) exec lxc-info -P "$path" -n "$group-$1" --pid --no-humanize ;;
   count) lxc-ls -P "$path" -1 --running | grep -c . || [ $? = 1 ] ;;
   reset)
+    forget_limits
     for name in $(lxc-ls -P "$path" -1); do
       lxc-destroy -P "$path" -n "$name" --force --snapshots || exit 1
     done ;;
@@ -109,6 +123,9 @@ case $verb in
 """
     + ROOM
     + r"""    ;;
+"""
+    + VERBS
+    + r"""
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;
 esac
 """

@@ -31,6 +31,7 @@ def needs(program: str) -> None:
         ("disk | btrfs | docker(btrfs)", "dockerd"),
         ("disk | ext4 | containerd", "ctr"),
         ("disk | ext4 | lxd", "lxd"),
+        ("disk | ext4 | lxc", "lxc-start"),
     ],
 )
 def test_a_limit_is_held_past_the_page_cache(stack: str, program: str, tmp_path: Path) -> None:

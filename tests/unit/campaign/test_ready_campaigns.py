@@ -42,7 +42,11 @@ def test_the_demo_is_what_the_readme_promises() -> None:
 
 def test_the_study_of_2016_has_its_stacks_and_the_published_variants() -> None:
     found = campaign(FOLDER / "lxd-backends.yaml")
-    assert "disk | partition | xfs(noatime, nobarrier)" in [stack.text for stack in found.stacks]
+    texts = [stack.text for stack in found.stacks]
+    assert "disk | partition | xfs(noatime, nobarrier)" in texts
+    for backend in ("lxd", "lxd(btrfs)", "lxd(lvm, fs=ext4)", "lxd(lvm, fs=xfs)", "lxd(zfs)"):
+        assert any(text.endswith(f" | {backend} | container") for text in texts)
+    assert "disk | partition | zfs(prefetch=off) | lxd(zfs) | container" in texts
     assert [call.variant for call in found.workloads] == ["study", "study"]
 
 
