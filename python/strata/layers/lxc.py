@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from strata.layers._engine import (
+    BASE,
     ROOM,
     TOOLS,
     Instance,
@@ -124,6 +125,7 @@ case $verb in
     + ROOM
     + r"""    ;;
 """
+    + BASE
     + VERBS
     + r"""
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;
