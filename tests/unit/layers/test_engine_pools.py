@@ -1,0 +1,58 @@
+"""Engines on thin pools: which pool, which file system, what a silent fall-back would look like; and what cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from strata.errors import BadInput
+from strata.layers import drivers
+
+from .layer_cases import PLACE, below, captured, facts, spec
+
+
+@pytest.mark.parametrize(
+    ("index", "old", "new", "word"),
+    [
+        (0, '"driver": "lvm"', '"driver": "dir"', "keeps instances by dir instead of lvm"),
+        (0, '"lvm.thinpool_name": "pool"', '"lvm.thinpool_name": "IncusThinPool"', "in the pool strata-5f8e1c-1-1/Inc"),
+        (0, '"lvm.vg_name": "strata-5f8e1c-1-1"', '"lvm.vg_name": "users"', "in the pool users/pool and not in"),
+        (1, "- xfs ", "- ext4 ", "the root of a container is ext4 instead of xfs"),
+        (1, "/dev/strata-5f8e1c-1-1/containers_", "/dev/users/containers_", "which is not what lvm makes"),
+        (1, "/dev/strata-5f8e1c-1-1/containers_", "/dev/loop3 ", "which is not what lvm makes"),
+    ],
+)
+def test_another_pool_or_file_system_is_a_difference(index: int, old: str, new: str, word: str) -> None:
+    answers = captured("incus", "lvm")
+    assert word in " ".join(answers.differences(answers.with_stdout(index, old, new)))
+
+
+@pytest.mark.parametrize(
+    ("layer", "how", "thin_pool", "sentence"),
+    [
+        ("incus", "lvm", False, "put it right on lvmthin"),
+        ("lxd", "dir", True, "put a file system below it, or choose lvm"),
+        ("docker", "overlay2", True, "put a file system below it"),
+    ],
+)
+def test_an_engine_on_what_it_cannot_use_is_refused(layer: str, how: str, thin_pool: bool, sentence: str) -> None:
+    name = drivers()[layer].info.params[0].name
+    with pytest.raises(BadInput, match=sentence):
+        drivers()[layer].provides(spec(layer, {name: how}), below(layer, thin_pool=thin_pool), PLACE)
+
+
+@pytest.mark.parametrize(
+    ("driver", "version", "runs"),
+    [
+        ("devicemapper", "Docker version 20.10.24+dfsg1, build 297e128", True),
+        ("devicemapper", "Docker version 24.0.7, build x", True),
+        ("devicemapper", "Docker version 26.1.5+dfsg1, build a72d7cd", False),
+        ("overlay", "Docker version 23.0.1, build x", True),
+        ("overlay", "Docker version 24.0.7, build x", False),
+        ("aufs", "Docker version 20.10.24+dfsg1, build 297e128", False),
+    ],
+)
+def test_a_driver_that_docker_dropped_runs_with_an_older_one(driver: str, version: str, runs: bool) -> None:
+    machine = facts(tools=dict(facts().tools) | {"dockerd": version})
+    reasons = drivers()["docker"].reasons_not_to_run(spec("docker", {"driver": driver}), machine)
+    assert (reasons == []) is runs
+    assert runs or "cannot run here" in reasons[0]
