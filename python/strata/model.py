@@ -254,6 +254,8 @@ class Provides:
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
     hazards: tuple[str, ...] = ()  # sentences: how it can lose writes that it has acknowledged
     inside: tuple[str, ...] = ()  # CONTAINER: what precedes a command so that it runs where `path` is
+    # CONTAINER: ends what a trial left running in there, which its end outside does not reach, and prints the names
+    sweep: Command | None = None
     # commands that end a failure on purpose of it or of what is below; they precede every undo of what is above
     mend: tuple[Command, ...] = ()
     split: Split | None = field(compare=False, hash=False, repr=False, default=None)  # BLOCK: how tenants share it

@@ -1,4 +1,4 @@
-"""kill -9 while 25 containers run, an engine of the user's beside them: `strata clean` leaves that and nothing else."""
+"""kill -9 while 25 containers run, engines of the user's beside them: `strata clean` leaves those and nothing else."""
 
 from __future__ import annotations
 
@@ -54,6 +54,63 @@ class Users:
         return running == "precious" and Path(f"/proc/{self.pid}/comm").read_text().strip() == "busybox"
 
 
+class UsersDocker:
+    """Somebody else's Docker, its containerd and a shim of it, with a container that runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._docker = ("/usr/bin/docker", "--host", f"unix://{folder}/sock")
+        (folder / "daemon.json").write_text(f'{{"deprecated-key-path": "{folder}/key.json"}}')
+        argv = ("dockerd", "--config-file", f"{folder}/daemon.json", "--data-root", f"{folder}/data",
+                "--exec-root", f"{folder}/exec", "--pidfile", f"{folder}/pid", "--host", f"unix://{folder}/sock",
+                "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--bridge", "none",
+                "--storage-driver", "vfs", "--default-ulimit", "nofile=1024:1024",
+                "--default-ulimit", "nproc=8192:8192")  # fmt: skip
+        with (folder / "log").open("wb") as log:
+            self._daemon = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        give_up = time.monotonic() + 120
+        while subprocess.run((*self._docker, "version"), capture_output=True).returncode:
+            assert self._daemon.poll() is None and time.monotonic() < give_up, (folder / "log").read_text()[-2000:]
+            time.sleep(0.2)
+        root = folder / "rootfs/bin"
+        root.mkdir(parents=True)
+        shutil.copy(shutil.which("busybox") or "/bin/busybox", root / "busybox")
+        subprocess.run(("tar", "-C", str(folder / "rootfs"), "-cf", str(folder / "root.tar"), "."), check=True)
+        self.run("import", str(folder / "root.tar"), "users")
+        self.run("run", "--detach", "--network", "none", "--name", "precious", "users",
+                 "/bin/busybox", "sleep", "100000")  # fmt: skip
+        self.pid = self.run("inspect", "--format", "{{.State.Pid}}", "precious")
+
+    def run(self, *words: str) -> str:
+        done = subprocess.run((*self._docker, *words), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def intact(self) -> bool:
+        running = self.run("ps", "--format", "{{.Names}}")
+        return running == "precious" and Path(f"/proc/{self.pid}/comm").read_text().strip() == "busybox"
+
+    def end(self) -> None:
+        subprocess.run((*self._docker, "rm", "--force", "precious"), capture_output=True)
+        self._daemon.terminate()
+        self._daemon.wait(60)
+
+
+@pytest.fixture
+def users_docker() -> Iterator[UsersDocker]:
+    if shutil.which("dockerd") is None or not Path("/usr/bin/docker").exists():
+        pytest.skip("docker.io is not installed; scripts/os-packages.sh test installs it")
+    folder = Path(tempfile.mkdtemp(prefix="users-"))
+    engine = UsersDocker(folder)
+    try:
+        yield engine
+    finally:
+        engine.end()
+        for line in reversed(Path("/proc/self/mountinfo").read_text().splitlines()):
+            if line.split()[4].startswith(f"{folder}/"):
+                subprocess.run(("umount", line.split()[4]), capture_output=True)
+        shutil.rmtree(folder)
+
+
 @pytest.fixture
 def users() -> Iterator[Users]:
     if shutil.which("podman") is None:
@@ -105,6 +162,11 @@ def left(directory: Path) -> list[str]:
         if f"{directory}/work".encode() in words or f"/run/{name}".encode() in words:
             processes.append(words.replace(b"\0", b" ").decode())
     files = [str(path) for path in (directory / "work").rglob("*")] + [str(p) for p in Path("/run").glob(f"{name}*")]
+    for state in (*Path("/run/runc").glob("*/state.json"), *Path("/run/crun").glob("*/status")):
+        try:
+            files += [str(state)] if name in state.read_text() else []
+        except OSError:
+            continue
     return mounts + groups + [line for line in loops if str(directory) in line] + processes + files
 
 
@@ -121,12 +183,23 @@ def left(directory: Path) -> list[str]:
     ],
 )
 def test_killed_in_the_middle_of_25_containers(stack: str, users: Users, tmp_path: Path) -> None:
+    killed_and_cleaned(stack, tmp_path / "run")
+    assert users.intact()
+
+
+@pytest.mark.parametrize("stack", ["disk | ext4 | docker", "disk | ext4 | containerd"])
+def test_the_users_docker_runs_on(stack: str, users_docker: UsersDocker, tmp_path: Path) -> None:
+    """Of the same programs as ours: containerd, its shims, runc."""
+    killed_and_cleaned(stack, tmp_path / "run")
+    assert users_docker.intact()
+
+
+def killed_and_cleaned(stack: str, directory: Path) -> None:
     program = {"podman": "podman", "docker": "dockerd", "containerd": "ctr", "lxd": "lxd"}[
         stack.split(" | ")[2].partition("(")[0]
     ]
     if shutil.which(program) is None or ("fuse" in stack and shutil.which("fuse-overlayfs") is None):
         pytest.skip(f"{program} or what it needs is not installed; scripts/os-packages.sh test installs it")
-    directory = tmp_path / "run"
     argv = (STRATA, "run", stack, "-w", LOAD, "--rounds", "1", "--size", "disk=2G", "--out", directory)
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -140,4 +213,3 @@ def test_killed_in_the_middle_of_25_containers(stack: str, users: Users, tmp_pat
     done = subprocess.run((STRATA, "clean", directory), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert left(directory) == []
-    assert users.intact()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strata.layers._daemon import UNMARKED
 from strata.layers._engine import Instance, start
 from strata.model import Step
 
@@ -29,4 +30,4 @@ there, the rest is not."""
 
 def start_containerd(made: Instance) -> Step:
     ask = 'ctr --address "$1/containerd.sock" version'
-    return start(made, "containerd", ask, "containerd", "--config", f"{made.way}/containerd.toml")
+    return start(made, "containerd", ask, *UNMARKED, "containerd", "--config", f"{made.way}/containerd.toml")

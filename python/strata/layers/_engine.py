@@ -94,6 +94,12 @@ forget_sockets() {
   done
   # Made at their start by containerd and Docker wherever their own state is; empty, and nobody's while none runs.
   rm -rf --one-file-system -- "/run/containerd/runc/$name"
+  # Podman's runtimes keep their state in one directory for all of the machine, under the names of containers.
+  for kept in "$root" "$dir/state"; do
+    find "$kept" -mindepth 2 -maxdepth 2 -path "$kept/*-containers/*" -type d 2>/dev/null
+  done | while IFS= read -r container; do
+    for runtime in runc crun; do rm -rf --one-file-system -- "/run/$runtime/${container##*/}"; done
+  done
   # LXC locks below the path of its own directory.
   rm -rf --one-file-system -- "/run/lxc/lock/run/$name"
   rmdir /run/lxc/lock/run /run/lxc/lock /run/lxc 2>/dev/null
@@ -149,10 +155,11 @@ for program; do
 done"""
 
 # $1 the place, $2 name of the daemon, $3 a script that succeeds once it answers, with the place as its $1, then the
-# daemon. It starts without the mark of the run, for it is to live longer than this command, and in its own session.
+# daemon in a session of its own. It has UNMARKED right before it, for it is to live longer than this command: until it
+# has the arguments by which it can be found, it is found by the mark.
 _START = r"""
 dir=$1 log=$1/$2.log ask=$3; shift 3
-env -u STRATA_RUN setsid "$@" </dev/null >"$log" 2>&1 &
+setsid "$@" </dev/null >"$log" 2>&1 &
 daemon=$!
 for pause in 0.1 0.1 0.1 0.2 0.2 0.4 0.4 0.8 0.8 1 1 1 2 2 2 4 4 4 8 8 8 8 16 16 16 32 32; do
   sleep "$pause"
@@ -275,7 +282,8 @@ def prove(made: Instance) -> Step:
 
 
 def start(made: Instance, daemon: str, ask: str, *argv: str) -> Step:
-    """Start a daemon and wait until the script `ask` succeeds, which gets the short way to the place as its $1.
+    """Start a daemon, with UNMARKED right before its program, and wait until the script `ask` succeeds, which gets the
+    short way to the place as its $1.
 
     Undone by asking it to stop; what does not is ended with the rest of the engine."""
     return Step(

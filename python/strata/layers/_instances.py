@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strata.layers import _instance_pools
+from strata.layers._daemon import UNMARKED
 from strata.layers._device import module_reasons
 from strata.layers._engine import (
     BASE,
@@ -202,7 +203,7 @@ class InstancesDriver:
         client = client.replace("RESTORE", kin.restore).replace("DIR_VARIABLE", kin.variables[0])
         client = client.replace("CONF_VARIABLE", kin.variables[1]).replace("USERS", _USERS)
         unset = [f"--unset={name}" for name in _USERS.split()]
-        at_home = ("env", *unset, f"{kin.variables[0]}={made.way}/state", *pool.environment)
+        at_home = (*UNMARKED, *unset, f"{kin.variables[0]}={made.way}/state", *pool.environment)
         daemon = (*at_home, kin.daemon_program, "--group", "root", "--logfile", f"{made.way}/daemon.log")
         ask = f'unset {_USERS}; {kin.variables[0]}="$1/state" {kin.program} query /1.0'
         first, *rest = begin(made, client)

@@ -30,7 +30,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.ENGINE}),
     provides=Kind.CONTAINER,
-    tools={"tar": "tar", "busybox": "busybox-static"},
+    tools={"tar": "tar", "busybox": "busybox-static", "find": "findutils"},
 )
 
 # $1 client, $2 place, $3 scratch, $4 root or volume. The volume lies beside what the engine keeps.
@@ -61,6 +61,26 @@ fi
 
 _STOP = 'if [ -x "$1" ]; then "$1" remove box >/dev/null 2>&1; fi; exit 0'
 
+# $1 client. Ends all but the first process and its sleep, and prints what that was. An orphan becomes a child of the
+# first process, so only what it is tells it from that sleep.
+_SWEEP = r"""
+first=$("$1" pid box) && [ "$first" -gt 0 ] || exit 0
+space=$(readlink "/proc/$first/ns/pid" | sed 's/[][]/\\&/g')
+for pause in 0 0.1 0.2 0.4 0.8 1.6 3.2; do
+  sleep "$pause"
+  left=
+  for link in $(find /proc -mindepth 3 -maxdepth 3 -path '/proc/[0-9]*/ns/pid' -lname "$space" 2>/dev/null); do
+    process=${link#/proc/} process=${process%%/*}
+    words=$(tr '\0' ' ' <"/proc/$process/cmdline" 2>/dev/null)
+    case $words in ""|*"sleep 2147483 ") continue ;; esac
+    [ "$process" != "$first" ] || continue
+    left="$left $process"; cat "/proc/$process/comm"
+  done
+  [ -n "$left" ] || exit 0
+  kill -KILL $left
+done
+exit 1"""
+
 # $1 client.
 _LOOK = 'pid=$("$1" pid box) && [ "$pid" -gt 0 ] && cat "/proc/$pid/mountinfo"'
 
@@ -81,7 +101,8 @@ class ContainerDriver:
                 "measure on its root."
             )
         inside = (below[0].path, "exec", _NAME, "/usr/bin/env", _PATH)
-        return Provides(Kind.CONTAINER, DATA, below[0].size_bytes, ours=below[0].ours, inside=inside)
+        sweep = sh(_SWEEP, below[0].path, timeout_s=120.0)
+        return Provides(Kind.CONTAINER, DATA, below[0].size_bytes, ours=below[0].ours, inside=inside, sweep=sweep)
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         start = sh(_START, below[0].path, place.dir, place.scratch, str(spec["on"]))

@@ -106,7 +106,8 @@ least() {
   if [ "$have" = unlimited ] || [ "$have" -gt "$2" ]; then have=$2; fi
   echo "$have:$have"
 }
-exec dockerd --config-file "$dir/daemon.json" --data-root "$root" --exec-root "$dir/exec" --pidfile "$dir/dockerd.pid" \
+exec env --unset=STRATA_RUN dockerd --config-file "$dir/daemon.json" \
+  --data-root "$root" --exec-root "$dir/exec" --pidfile "$dir/dockerd.pid" \
   --host "unix://$dir/docker.sock" --containerd "$dir/containerd.sock" --storage-driver "$driver" \
   --iptables=false --ip6tables=false --ip-forward=false --bridge none --cgroup-parent "/$name" \
   --exec-opt native.cgroupdriver=cgroupfs \

@@ -180,6 +180,7 @@ def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedV
         # one seed per round: every stack of a round gets the same sequence of I/O
         results = _trials(plan, loads, parts, outside, bench.seed + planned.round)
         strays = [stray for each in machines.every() for stray in each.end_strays(site.uuid)]
+        strays += _swept(machines, plan)
         if strays:
             note = f"what it left running in the background was ended: {', '.join(strays)}"
             results = [replace(result, notes=(*result.notes, note)) for result in results]
@@ -200,6 +201,15 @@ def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedV
             raise NotAsAsked(results[0].reason or "")
         for host, command in removals:
             host.run(command)
+
+
+def _swept(machines: Machines, plan: layout.Layout) -> list[str]:
+    """What the trials left running in containers, ended there."""
+    found: set[str] = set()
+    for top in plan.tops:
+        if top.sweep is not None:
+            found.update(machines.of(top.guest).run(top.sweep, check=False).stdout.splitlines())
+    return [f"{name} (in the container)" for name in sorted(found)]
 
 
 def rounds_of(loads: Sequence[Load], *, tenants: bool) -> list[list[Load]]:

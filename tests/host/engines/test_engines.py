@@ -72,6 +72,22 @@ def test_workloads_of_directories_run_inside(engine: str, tmp_path: Path) -> Non
     assert left_over(tmp_path / "run") == []
 
 
+@pytest.mark.parametrize("engine", ["podman", "docker", "containerd", "lxd"])
+def test_what_a_workload_left_in_a_container_is_ended(engine: str, tmp_path: Path) -> None:
+    """The script is stopped outside; without more it would go on inside, beside what is measured next."""
+    stack = f"disk | ext4 | {engine} | container"
+    needs(f"disk | ext4 | {engine}")
+    script = tmp_path / "stays"
+    script.write_text("#!/bin/sh\ntrap '' TERM HUP INT\nsleep 98765 & sleep 98765\n")
+    script.chmod(0o755)
+    view = run(tmp_path / "run", [stack], f"command:{script}(timeout=3s)", "fio/randrw-75-25(size=8M, runtime=1s)")
+    stopped, measured = sorted(view.trials, key=lambda trial: trial.workload)
+    assert stopped.outcome is Outcome.FAILED and measured.outcome is Outcome.OK, (stopped.reason, measured.reason)
+    if engine != "podman":  # which ends all that its exec started, when that is ended
+        assert any("sleep (in the container)" in note for note in stopped.notes), stopped.notes
+    assert left_over(tmp_path / "run") == []
+
+
 @pytest.mark.parametrize("stack", ["disk | ext4 | podman", "disk | ext4 | docker"])
 def test_images_are_built_layers_written_and_room_counted(stack: str, tmp_path: Path) -> None:
     needs(stack)
