@@ -27,11 +27,19 @@ _PROBE_FAILED = re.compile(
 
 
 def version(marker: str) -> str:
-    """The first line of its --version. Raises Refused when there is no QEMU."""
+    """The first line of its --version. Raises Refused when there is no QEMU, or what has its name says no version."""
     try:
-        return LocalHost(marker).run(Command((qemu.PROGRAM, "--version"), timeout_s=30.0)).stdout.splitlines()[0]
+        said = LocalHost(marker).run(Command((qemu.PROGRAM, "--version"), timeout_s=30.0)).stdout.partition("\n")[0]
     except CommandFailed as error:
         raise Refused(qemu.reasons_against(None, emulated=True)) from error
+    try:
+        qemu.version(said)
+    except ValueError as error:
+        raise Refused(
+            f"the {qemu.PROGRAM} that is first in PATH is no QEMU: asked for its version it says '{said}'; take it out "
+            "of PATH, or install the package qemu-system-x86."
+        ) from error
+    return said
 
 
 def accelerator(clock: Clock, image: Image, marker: str) -> Accel:

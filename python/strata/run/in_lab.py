@@ -184,6 +184,7 @@ class LabSites:
                 ),
                 self.uuid,
                 self.progress,
+                self.interruption,
             )
         return self._saved[variant]
 
