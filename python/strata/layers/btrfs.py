@@ -259,7 +259,20 @@ mount -t btrfs -o "$options" -- "$stays" "$mnt\""""
 _REBUILD = """\
 mnt=$1; shift
 while [ $# -gt 2 ]; do btrfs replace start -B "$1" "$2" "$mnt" || exit 1; shift 2; done
-btrfs replace start "$1" "$2" "$mnt\""""
+btrfs replace start "$1" "$2" "$mnt" || exit 1
+# It says "Never started" for a moment.
+for pause in 0.05 0.1 0.2 0.4 0.8 1 2; do
+  sleep "$pause"
+  now=$(btrfs replace status -1 "$mnt") || exit 1
+  case $now in
+    *'% done'*) exit 0 ;;
+    *finished*)
+      echo "the rebuild was over before anything could be measured: fill it first, as in fill(30%)" >&2
+      exit 1 ;;
+  esac
+done
+echo "the rebuild did not start ($now): look at dmesg for the reason" >&2
+exit 1"""
 
 # $1 mount point. Numbered on from the snapshots that are there.
 _SNAPSHOT = """\
@@ -335,6 +348,7 @@ def _measure(mount_point: str, place: Place) -> list[Command]:
     return [
         sh(_SPACE, mount_point, place.uuid),
         run("btrfs", "filesystem", "du", "-s", "--raw", mount_point, timeout_s=DAY_S),
+        run("btrfs", "replace", "status", "-1", mount_point),
     ]
 
 
@@ -348,6 +362,10 @@ def _measured(seen: Sequence[Completed]) -> dict[str, float]:
     if len(rows) == 3:
         found["btrfs.data_bytes"] = float(rows[0][0])
         found["btrfs.physical_bytes"] = float(sum(int(on_disks) for _, on_disks in rows))
+    replace = output(seen, 2)
+    done = re.search(r"\b(\d{1,3}(?:\.\d{1,6})?)% done|\bfinished on\b", replace.stdout) if replace else None
+    if done:
+        found["btrfs.sync_pct"] = float(done[1] or 100)
     return found
 
 
@@ -383,6 +401,9 @@ DRIVER = FileSystem(
             Metric("btrfs.logical_bytes", "bytes", "neither", "what files and snapshots refer to, before compression"),
             Metric("btrfs.data_bytes", "bytes", "lower", "what data take, one copy of them"),
             Metric("btrfs.physical_bytes", "bytes", "lower", "what data and metadata take on all devices together"),
+            Metric(
+                "btrfs.sync_pct", "%", "neither", "how much of a rebuild was done after the trial; 100: it was over"
+            ),
         ),
         offers=frozenset({"snapshot", "degrade", "rebuild", "balance", "dedupe"}),
     ),

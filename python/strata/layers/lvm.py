@@ -9,7 +9,20 @@ from strata.layers import _lvm
 from strata.layers._lvm import VOLUME
 from strata.layers._members import LOST, choose, note, noted, read_notes
 from strata.layers._steps import output, said, sh
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Metric,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 from strata.units import format_size
 
 FEWEST = {"linear": 1, "striped": 2, "raid1": 2, "raid10": 4, "raid5": 3, "raid6": 5}
@@ -51,6 +64,9 @@ INFO = LayerInfo(
     provides=Kind.BLOCK,
     many=True,
     tools={**_lvm.TOOLS, "lvchange": "lvm2"},
+    metrics=(
+        Metric("lvm.sync_pct", "%", "neither", "how much of a RAID is in sync: 100 when no rebuild is under way"),
+    ),
     offers=frozenset({"snapshot", "degrade", "rebuild"}),
 )
 
@@ -88,6 +104,18 @@ for pause in 0.1 0.2 0.4 0.8 1 2 4 8 16 30 30 30; do
   sleep "$pause"
 done
 echo "the kernel did not notice that a member is lost; its members are $(letters)" >&2
+exit 1"""
+)
+
+# $1 the volume, as device mapper writes it.
+_AWAIT_REBUILD = (
+    _REAL
+    + """\
+for pause in 0 0.05 0.1 0.2 0.4 0.8 1; do
+  sleep "$pause"
+  if [ "$(dmsetup status "$real" | cut -d ' ' -f 8)" = recover ]; then exit 0; fi
+done
+echo "no rebuild of $1 runs: give it larger disks if it was over at once, else look at dmesg for the reason" >&2
 exit 1"""
 )
 
@@ -188,6 +216,20 @@ class LvmDriver:
         ]
         wrong += _target_differences(kind, group, found)
         return wrong + (_member_differences(found, group, seen) if kind in MODULES else [])
+
+    def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        if spec["type"] not in MODULES:
+            return []
+        return [sh(_SHOW_MEMBERS, _lvm.group_on(below, place).mapped(VOLUME))]
+
+    def figures(
+        self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
+    ) -> dict[str, float]:
+        state = output(seen, 0)
+        # <type> <members> <letters> <in sync>/<in all>
+        words = _lvm.numbers_after(state.stdout if state else "", "raid")
+        synced = _lvm.fraction(words[3]) if len(words) > 3 else None
+        return {"lvm.sync_pct": 100.0 * synced[0] / synced[1]} if synced and synced[1] else {}
 
 
 def _make(spec: Call, group: _lvm.Group) -> Step:
@@ -330,7 +372,7 @@ def _degrade(spec: Call, group: _lvm.Group, place: Place, count: int) -> list[St
 
 def _rebuild(spec: Call, group: _lvm.Group, count: int) -> list[Step]:
     """Undone when the volume is removed."""
-    return [
+    starts = [
         Step(
             group.command("lvchange", "-qq", "--yes", "--rebuild", group.devices[member], group.full(VOLUME)),
             None,
@@ -338,6 +380,7 @@ def _rebuild(spec: Call, group: _lvm.Group, count: int) -> list[Step]:
         )
         for member in choose(f"lvm({spec['type']})", _spare(str(spec["type"]), len(group.devices)), count)
     ]
+    return [*starts, Step(sh(_AWAIT_REBUILD, group.mapped(VOLUME)), None, "see that it rebuilds")]
 
 
 def _target_differences(kind: str, group: _lvm.Group, found: _lvm.Found) -> list[str]:
@@ -358,11 +401,13 @@ def _member_differences(found: _lvm.Found, group: _lvm.Group, seen: Sequence[Com
         why = said(seen, 6 if len(words) >= 3 else 5).rstrip(".")
         return [f"lvm: the members of {group.full(VOLUME)} on {found.where} cannot be read: {why}."]
     meant, names = noted(seen, 6, LOST), dict(enumerate(found.devices))
+    whose = [(member, letter, names.get(member, f"member {member}")) for member, letter in enumerate(words[2])]
     return [
-        f"lvm: {group.full(VOLUME)} has lost {names.get(member, f'member {member}')}."
-        for member, letter in enumerate(words[2])
-        if letter == "D" and member not in meant
-    ]
+        *(f"lvm: {group.full(VOLUME)} has lost {name}." for member, letter, name in whose
+          if letter == "D" and member not in meant),
+        *(f"lvm: {group.full(VOLUME)} still has {name}, which it was to lose." for member, letter, name in whose
+          if letter != "D" and member in meant),
+    ]  # fmt: skip
 
 
 DRIVER = LvmDriver()

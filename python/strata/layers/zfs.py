@@ -109,6 +109,7 @@ INFO = LayerInfo(
         Metric("zfs.dedup_ratio", "ratio", "higher", "bytes referred to by bytes stored"),
         Metric("zfs.ddt_bytes", "bytes", "lower", "memory of the table that finds equal blocks"),
         Metric("zfs.arc_bytes", "bytes", "neither", "memory of ZFS's cache after the trial"),
+        Metric("zfs.sync_pct", "%", "neither", "how much of a rebuild was done after the trial; 100: it was over"),
     ),
     offers=frozenset({"snapshot", "degrade", "rebuild", "volume"}),
 )  # fmt: skip
@@ -232,7 +233,13 @@ for device; do
   if [ -b "$part" ]; then zpool labelclear -f "$part" || exit 1; else zpool labelclear -f "$disk" || exit 1; fi
   settle
   zpool replace "$pool" "$disk" || exit 1
-done"""
+done
+# One that has little to write is over with the next few transaction groups.
+for group in 1 2 3; do zpool sync "$pool" || exit 1; done
+if ! zpool status "$pool" | grep -q 'resilver in progress'; then
+  echo "the rebuild of $pool was over before anything could be measured: fill it first, as in fill(30%)" >&2
+  exit 1
+fi"""
 )
 
 # What was written lately is only counted once it is on the disks.
@@ -402,8 +409,11 @@ class ZfsDriver:
             "zfs.arc_bytes": arc.stdout.strip() if arc else None,
         }
         found = {name: float(text) for name, text in texts.items() if text and _NUMBER.fullmatch(text)}
-        in_memory = _table_bytes(table.stdout) if table else None
-        return found if in_memory is None else found | {"zfs.ddt_bytes": in_memory}
+        more = {
+            "zfs.ddt_bytes": _table_bytes(table.stdout) if table else None,
+            "zfs.sync_pct": _rebuilt_pct(table.stdout) if table else None,
+        }
+        return found | {name: value for name, value in more.items() if value is not None}
 
 
 _NUMBER = re.compile(r"\d{1,18}(\.\d{1,6})?")
@@ -456,6 +466,16 @@ def _leaf_differences(
         reads, writes, sums = leaf.errors
         return [f"zfs: {name} of the pool {pool} had {reads} read, {writes} write and {sums} checksum errors."]
     return []
+
+
+def _rebuilt_pct(status: str) -> float | None:
+    """None when nothing was rebuilt."""
+    if re.search(r"^ *scan: resilvered ", status, re.MULTILINE):
+        return 100.0
+    done = re.search(
+        r"^ *scan: resilver in progress.*\n(?:\t.*\n)*?\t.*?\b(\d{1,3}(?:\.\d{1,6})?)% done", status, re.MULTILINE
+    )
+    return float(done[1]) if done else None
 
 
 def _table_bytes(text: str) -> float | None:

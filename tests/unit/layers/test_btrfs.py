@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from strata.errors import BadInput
 from strata.layers import drivers
-from strata.model import Step, Value
+from strata.model import Completed, Metered, Step, Value
 
 from .layer_cases import PLACE, below, captured, captured_figures, spec
 
@@ -79,6 +81,20 @@ def test_what_is_written_to_a_degraded_mirror_may_be_single() -> None:
     answers = captured("btrfs", "degraded")
     both = answers.with_stdout(4, "allocation/data/raid1", "allocation/data/raid1\nallocation/data/single")
     assert answers.differences(both) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "figure"),
+    [
+        ("Never started\n", {}),
+        ("29.4% done, 0 write errs, 0 uncorr. read errs\n", {"btrfs.sync_pct": 29.4}),
+        ("Started on 21.Nov 07:02:33, finished on 21.Nov 07:02:33, 0 write errs, 0 uncorr. read errs\n",
+         {"btrfs.sync_pct": 100.0}),
+    ],
+)  # fmt: skip
+def test_how_far_a_rebuild_is(said: str, figure: dict[str, float]) -> None:
+    seen = [Completed(("x",), 0, text, "", 0.0) for text in ("", "", said)]
+    assert cast(Metered, drivers()["btrfs"]).figures(spec("btrfs"), below("btrfs"), PLACE, seen) == figure
 
 
 def test_figures() -> None:

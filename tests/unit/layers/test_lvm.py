@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import cast
 
 import pytest
 
 from strata.errors import BadInput
 from strata.layers import drivers
-from strata.model import Call, Command, Place, Provides, Step, Value
+from strata.model import Call, Command, Completed, Metered, Place, Provides, Step, Value
 
 from .layer_cases import PLACE, below, captured, captured_figures, facts, spec
 
@@ -283,8 +284,9 @@ def test_members_that_can_be_lost(kind: str, disks: int, count: int, lost: list[
 
 
 def test_a_rebuild_names_the_device() -> None:
-    (step,) = ability("lvm", "rebuild", {"type": "raid1", "size": 64 * MIB}, 2, 1)
+    step, see = ability("lvm", "rebuild", {"type": "raid1", "size": 64 * MIB}, 2, 1)
     assert step.do.argv[-3:] == ("--rebuild", "/run/visit/1/device", f"{PLACE.name}/volume")
+    assert see.do.argv[-1] == f"{PLACE.name.replace('-', '--')}-volume"
 
 
 @pytest.mark.parametrize(
@@ -323,6 +325,7 @@ def test_more_than_can_be_lost(kind: str, disks: int, count: int, name: str) -> 
         ),
         ("lvm", "raid1-degraded", 3, "raid raid1", "linear raid1", "as linear instead of raid"),
         ("lvm", "raid1-degraded", 5, "AD", "DA", "has lost vda"),
+        ("lvm", "raid1-degraded", 5, "AD", "AA", "still has vdb, which it was to lose"),
         ("lvm", "raid1-degraded", 5, "raid raid1", "error", "the members of"),
         ("lvm", "raid1-degraded", 6, "lost=1", "lost=0", "has lost vdb"),
         ("lvm", "raid1-degraded-under-a-snapshot", 6, "lost=1", "", "has lost vdb"),
@@ -429,6 +432,14 @@ def test_figures_are_in_bytes() -> None:
     assert vdo["vdo.savings_pct"] == pytest.approx(100 * (1 - vdo["vdo.physical_bytes"] / vdo["vdo.logical_bytes"]))
 
 
+@pytest.mark.parametrize(("state", "pct"), [("aA 32768/131072 recover", 25.0), ("AA 131072/131072 idle", 100.0)])
+def test_how_far_a_rebuild_is(state: str, pct: float) -> None:
+    driver = cast(Metered, drivers()["lvm"])
+    seen = [Completed(("dmsetup",), 0, f"0 131072 raid raid1 2 {state} 2688 0 -\n", "", 0.0)]
+    assert driver.figures(spec("lvm", {"type": "raid1"}), below("lvm", 2), PLACE, seen) == {"lvm.sync_pct": pct}
+    assert driver.plan_figures(spec("lvm", {"type": "striped"}), below("lvm", 2), PLACE) == []
+
+
 def test_figures_of_a_full_pool() -> None:
     answers = captured("lvmthin", "full", folder="broken", answers="figures")
     driver = drivers()["lvmthin"]
@@ -436,7 +447,7 @@ def test_figures_of_a_full_pool() -> None:
     assert found["lvmthin.physical_bytes"] == 1408 * 65536
 
 
-@pytest.mark.parametrize("layer", ["lvmthin", "lvmcache", "vdo"])
+@pytest.mark.parametrize("layer", ["lvm", "lvmthin", "lvmcache", "vdo"])
 def test_figures_that_cannot_be_read_are_left_out(layer: str) -> None:
     driver = drivers()[layer]
     assert driver.figures(spec(layer), below(layer, 2), PLACE, []) == {}  # type: ignore[attr-defined]

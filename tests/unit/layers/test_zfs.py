@@ -226,6 +226,16 @@ def test_what_could_not_be_read_is_left_out() -> None:
     }  # fmt: skip
 
 
+def test_how_far_a_rebuild_is() -> None:
+    status = captured("zfs", "rebuilding").seen[0].stdout
+    assert figures("", "", status) == {"zfs.sync_pct": 29.48}
+    begun = "  scan: resilver in progress since Sat Nov 21 00:19:35 2026\n\t0B / 5M scanned, 0B / 5M issued\n"
+    assert figures("", "", f"{begun}\t0B resilvered, 0.00% done, no estimated completion time\n") == {"zfs.sync_pct": 0}
+    over = "  scan: resilvered 181M in 00:00:38 with 0 errors on Sat Nov 21 00:20:13 2026\nconfig:\n"
+    assert figures("", "", over) == {"zfs.sync_pct": 100.0}
+    assert figures("", "", "  scan: scrub in progress since Sat\n\t5M scanned\n\t0B repaired, 7.00% done\n") == {}
+
+
 def test_before_2_3_the_table_is_told_by_the_entry() -> None:
     assert figures("", "", " dedup: DDT entries 128, size 512B on disk, 144B in core\n") == {"zfs.ddt_bytes": 18432.0}
 
