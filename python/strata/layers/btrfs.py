@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from strata.layers._daemon import FIND
 from strata.layers._device import SETTLE
 from strata.layers._filesystem import DAY_S, MKFS, TOOLS, FileSystem, mkfs_words, mount_point_of, share_extents
 from strata.layers._members import LOST, REBUILT, choose, note, noted, read_notes
@@ -255,11 +256,12 @@ done
 mount -t btrfs -o "$options" -- "$stays" "$mnt\""""
 )
 
-# $1 mount point, the rest: number and device of what is to be rebuilt. One at a time; the last is not waited for.
+# $1 mount point, the rest: number and device of what is to be rebuilt. One at a time; the last is not waited for, and
+# the program that carries it is no stray of the trial that ends first.
 _REBUILD = """\
 mnt=$1; shift
 while [ $# -gt 2 ]; do btrfs replace start -B "$1" "$2" "$mnt" || exit 1; shift 2; done
-btrfs replace start "$1" "$2" "$mnt" || exit 1
+env --unset=STRATA_RUN btrfs replace start "$1" "$2" "$mnt" || exit 1
 # It says "Never started" for a moment.
 for pause in 0.05 0.1 0.2 0.4 0.8 1 2; do
   sleep "$pause"
@@ -273,6 +275,22 @@ for pause in 0.05 0.1 0.2 0.4 0.8 1 2; do
 done
 echo "the rebuild did not start ($now): look at dmesg for the reason" >&2
 exit 1"""
+
+# $1 directory of the place, $2 the mount point in it: in one piece it would find itself. Where nothing of ours is
+# mounted the path is on a file system of somebody else's. The program is gone a moment after its rebuild.
+_CANCEL = (
+    FIND
+    + """\
+mnt=$1$2
+findmnt --types btrfs --mountpoint "$mnt" >/dev/null || exit 0
+btrfs replace cancel "$mnt" >/dev/null 2>&1
+for pause in 0.05 0.1 0.2 0.4 0.8 1 2 4 8 16; do
+  if [ -z "$(found "$mnt")" ]; then exit 0; fi
+  sleep "$pause"
+done
+echo "the rebuild on $mnt does not end ($(btrfs replace status -1 "$mnt")): wait for it, then clean up again" >&2
+exit 1"""
+)
 
 # $1 mount point. Numbered on from the snapshots that are there.
 _SNAPSHOT = """\
@@ -315,7 +333,8 @@ def _can(spec: Call, devices: Sequence[str], place: Place) -> Mapping[str, Abili
         # Devices are numbered from 1 in the order of mkfs.
         pairs = [word for member in members for word in (str(member + 1), devices[member])]
         put_back = sh(_REBUILD, mount_point, *pairs, timeout_s=DAY_S)
-        return [*steps, Step(put_back, None, "put it back empty and start the rebuild")]
+        cancel = sh(_CANCEL, place.dir, mount_point.removeprefix(place.dir), timeout_s=120.0)
+        return [*steps, Step(put_back, cancel, "put it back empty and start the rebuild")]
 
     def snapshot(count: int) -> list[Step]:
         return [

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from strata.hosts.local import engine_path
 from strata.layers import drivers
 from strata.model import Call, Command, Completed, Kind, Place, Provides, Step, Value
 
 # These tests make a file system with the same UUID again and again; a visit never does. libblkid believes what it
 # read less than two seconds ago, and mkfs.btrfs would then take the UUID for one that is in use.
-ENVIRONMENT = os.environ | {"BLKID_FILE": "/dev/null"}
+# Steps may call strata-engine by that name: hosts put it in PATH.
+ENVIRONMENT = os.environ | {"BLKID_FILE": "/dev/null", "PATH": f"{Path(engine_path()).parent}:{os.environ['PATH']}"}
 
 
 def execute(command: Command) -> Completed:

@@ -55,7 +55,9 @@ def btrfs_degraded(bench: Bench) -> None:
 
 
 def btrfs_rebuilding(bench: Bench) -> None:
-    bench.put("rebuilding", bench.put("btrfs", bench.disk(), bench.disk(), profile="raid1"))
+    # There must be so much that it is not over before anybody looks.
+    made = bench.put("btrfs", bench.disk("512M"), bench.disk("512M"), profile="raid1")
+    bench.put("rebuilding", bench.put("fill", made, share=0.6))
 
 
 def btrfs_with_snapshots(bench: Bench) -> None:
