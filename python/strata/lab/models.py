@@ -44,7 +44,8 @@ _KNOWN_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a disk may do at most by the real clock, whatever the size and the order of its requests."""
+    """What a disk may do at most by the real clock, whatever the size and the order of its requests. Reads and writes
+    that may be equally many, or as fast, have that much together."""
 
     read_iops: float
     write_iops: float

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from strata.hosts.mailbox import PORTS, REGION_BYTES
 from strata.lab.image import Image
-from strata.lab.models import DiskModel
+from strata.lab.models import DiskModel, Limits
 from strata.model import Command, WriteCache
 from strata.units import human_size
 
@@ -244,13 +244,7 @@ def hot_plug(
     commands: list[tuple[str, dict[str, Any]]] = []
     block: dict[str, Any] = {"driver": "raw", "discard": "unmap", "cache": cache, "file": file | {"cache": cache}}
     if model is not None and model.limits is not None:
-        limits = {
-            "iops-read": round(model.limits.read_iops),
-            "iops-write": round(model.limits.write_iops),
-            "bps-read": round(model.limits.read_bytes_per_s),
-            "bps-write": round(model.limits.write_bytes_per_s),
-        }
-        commands.append(("object-add", {"qom-type": "throttle-group", "id": f"limit-{node}", "limits": limits}))
+        commands.append(("object-add", {"qom-type": "throttle-group", "id": f"limit-{node}", "limits": _limits(model.limits)}))
         block = {"driver": "throttle", "throttle-group": f"limit-{node}", "file": block}
     commands.append(("blockdev-add", block | {"node-name": node, "discard": "unmap", "cache": cache}))
     device = {
@@ -265,3 +259,18 @@ def hot_plug(
     }
     commands.append(("device_add", device))
     return commands
+
+
+def _limits(limits: Limits) -> dict[str, int]:
+    """As a throttle group takes them. Where reads and writes may be equally many they share what there is, as under the
+    one arm of a disk that turns: apart, three reads to a write would be a third more than the disk can do."""
+    found: dict[str, int] = {}
+    for name, read, write in (
+        ("iops", limits.read_iops, limits.write_iops),
+        ("bps", limits.read_bytes_per_s, limits.write_bytes_per_s),
+    ):
+        if read == write:
+            found[f"{name}-total"] = round(read)
+        else:
+            found |= {f"{name}-read": round(read), f"{name}-write": round(write)}
+    return found

@@ -149,15 +149,21 @@ def test_what_the_guest_is_told_of_a_write_cache(write_cache: str, told: str, no
 def test_a_model_is_kept_by_limits() -> None:
     group, block, device = qemu.hot_plug("hdd0", Path("/d/hdd0.img"), "volatile", models.find("hdd-7200"))
     assert group[0] == "object-add"
-    assert group[1]["limits"] == {
-        "iops-read": 180,
-        "iops-write": 180,
-        "bps-read": 175_000_000,
-        "bps-write": 175_000_000,
-    }
+    # One arm serves reads and writes.
+    assert group[1]["limits"] == {"iops-total": 180, "bps-total": 175_000_000}
     assert block[1]["driver"] == "throttle" and block[1]["throttle-group"] == group[1]["id"]
     assert block[1]["file"]["driver"] == "raw"
     assert device[1]["drive"] == block[1]["node-name"]
+
+
+def test_reads_and_writes_of_flash_are_limited_apart() -> None:
+    group, *_ = qemu.hot_plug("ssd0", Path("/d/ssd0.img"), "volatile", models.find("ssd-sata"))
+    assert group[1]["limits"] == {
+        "iops-read": 98_000,
+        "iops-write": 90_000,
+        "bps-read": 540_000_000,
+        "bps-write": 520_000_000,
+    }
 
 
 def test_a_serial_number_has_twenty_bytes_and_stays_unique() -> None:
