@@ -21,9 +21,9 @@ pytestmark = [
 STRATA = str(Path(sys.executable).with_name("strata"))
 
 
-def run(out: Path, stack: str, *loads: str) -> subprocess.CompletedProcess[str]:
+def run(out: Path, stack: str, *loads: str, rounds: int = 1) -> subprocess.CompletedProcess[str]:
     wanted = [word for load in loads for word in ("-w", load)]
-    argv = [STRATA, "run", stack, *wanted, "--size", "disk=512M", "--rounds", "1", "--out", str(out)]
+    argv = [STRATA, "run", stack, *wanted, "--size", "disk=512M", "--rounds", str(rounds), "--out", str(out)]
     return subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
@@ -64,6 +64,24 @@ def test_a_tenant_named_again_begins_the_next_trial(tmp_path: Path) -> None:
     assert set(trials) == set(loads)
     assert trials[loads[0]].outcome is Outcome.OK
     assert trials[loads[0]].metrics["tenants.overlap_pct"] == 100
+
+
+def test_what_neighbours_cost_is_measured_where_it_is_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    # Each may have half of the device at most, and has less while the other works: the limit is of both together.
+    stack = "disk | ext4 | limit(write_iops=200) | tenants(2, neighbours=alone)"
+    done = run(out, stack, "fio/randwrite-4k-qd32(runtime=3s, size=16M)", rounds=2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    trials = reader.view(out).trials
+    assert len(trials) == 2  # alone before the trial of all, and after it
+    for trial in trials:
+        assert trial.outcome is Outcome.OK, trial.reason
+        for tenant in (1, 2):
+            assert trial.metrics[f"neighbours.tenant{tenant}.slowdown"] == pytest.approx(2, rel=0.35)
+            assert trial.metrics[f"neighbours.tenant{tenant}.alone_iops"] == pytest.approx(200, rel=0.2)
+        assert 0.9 < trial.metrics["neighbours.fairness"] <= 1
+    assert "What the neighbours cost" in (out / "report.html").read_text()
+    assert not list((out / "work").glob("*"))
 
 
 def test_one_that_fails_fails_all_with_its_reason(tmp_path: Path) -> None:

@@ -244,7 +244,9 @@ def hot_plug(
     commands: list[tuple[str, dict[str, Any]]] = []
     block: dict[str, Any] = {"driver": "raw", "discard": "unmap", "cache": cache, "file": file | {"cache": cache}}
     if model is not None and model.limits is not None:
-        commands.append(("object-add", {"qom-type": "throttle-group", "id": f"limit-{node}", "limits": _limits(model.limits)}))
+        commands.append(
+            ("object-add", {"qom-type": "throttle-group", "id": f"limit-{node}", "limits": _limits(model.limits)})
+        )
         block = {"driver": "throttle", "throttle-group": f"limit-{node}", "file": block}
     commands.append(("blockdev-add", block | {"node-name": node, "discard": "unmap", "cache": cache}))
     device = {

@@ -27,7 +27,16 @@ from strata.model import (
 INFO = LayerInfo(
     name="tenants",
     about="Several tenants at the same time, each with its own copy of what stands above and its own workload.",
-    params=(Param("count", ParamType.INT, "how many", required=True, positional=True, minimum=1, maximum=64),),
+    params=(
+        Param("count", ParamType.INT, "how many", required=True, positional=True, minimum=1, maximum=64),
+        Param(
+            "neighbours",
+            ParamType.CHOICE,
+            "what they cost each other is measured too: each tenant also alone, or also each two of them",
+            default="off",
+            choices=("off", "alone", "pairs"),
+        ),
+    ),
     accepts=frozenset({Kind.BLOCK, Kind.DIRECTORY}),
     provides=None,
     forks=True,

@@ -11,6 +11,7 @@ from strata.report.model import Fact, Standing, Table, WorkloadSection
 
 # What is counted at the block devices of a layer; all else of that name is said by the layer itself.
 _AT_DEVICES = frozenset({"reads", "writes", "read_bytes", "write_bytes", "flushes", "busy_pct", "in_flight_mean"})
+_NEIGHBOURS = "neighbours."  # what tenants cost each other
 _PARTS = {"host": "Host", "psi": "Time spent waiting (pressure)", "disk": "Disks"}
 
 
@@ -32,7 +33,10 @@ def _workload(name: str, workload: WorkloadView, view: View, standings: Sequence
     measured = {metric for trial in trials for metric in trial.metrics}
     recorded = [metric for metric in view.machine_metrics.values() if metric.name in measured]
     plain = [declared[m] for m in declared if m not in percentiles and (m in measured or m == primary.name)]
+    of_neighbours = [metric for metric in plain if metric.name.startswith(_NEIGHBOURS)]
+    plain = [metric for metric in plain if metric not in of_neighbours]
     first, *rest = _tables(f"{name}-metrics", {"Estimates": plain}, workload, standings)
+    rest += _tables(f"{name}-neighbours", {"What the neighbours cost": of_neighbours}, workload, standings)
     return WorkloadSection(
         id=name,
         text=workload.text,

@@ -25,7 +25,7 @@ from strata.model import (
     Target,
     Workload,
 )
-from strata.run import directories, layout, machine, trial_steps
+from strata.run import directories, layout, machine, neighbours, trial_steps
 from strata.run.directories import Directory
 from strata.run.sites import GuestLook
 from strata.run.together import OVERLAP
@@ -156,7 +156,8 @@ def make(
         memory_bytes=facts.memory_bytes,
         memory_budget_bytes=memory_budget_bytes,
         machine_metrics=_machine_metrics(stacks, drivers, own),
-        seconds_per_visit=_OVERHEAD_PER_VISIT_S + sum(_trial_s(call, workload) for call, workload in workloads),
+        seconds_per_visit=_OVERHEAD_PER_VISIT_S
+        + _repeats(stacks, drivers) * sum(_trial_s(call, workload) for call, workload in workloads),
         growth_bytes=growth_bytes,
         directories=own,
         guest_image=guests.image if guests is not None else None,
@@ -410,6 +411,18 @@ def _trial_s(call: Call, workload: Workload) -> float:
     nowhere = Target(Kind.DIRECTORY, "/nowhere", None)
     expected = workload.plan(call, nowhere, "/nowhere", 0).expect_s
     return _OVERHEAD_PER_TRIAL_S + (_UNKNOWN_TRIAL_S if expected is None else expected)
+
+
+def _repeats(stacks: Sequence[Stack], drivers: Mapping[str, LayerDriver]) -> float:
+    """How often a load is run in a visit, mean of the stacks: tenants may be asked to do so by themselves as well."""
+    forks = [
+        node.call for stack in stacks for node in stack.top.walk() if drivers[node.call.name].info.forks
+    ]  # one of a stack at most
+    more = [
+        len(list(neighbours.groups_of(str(call["neighbours"]), range(1, int(call["count"] or 1) + 1))))
+        for call in forks
+    ]
+    return 1 + sum(more) / max(len(stacks), 1)
 
 
 def _machine_metrics(

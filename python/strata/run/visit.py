@@ -9,6 +9,7 @@ from typing import cast
 from strata.errors import BadInput, GuestLost, HostLost, NotAsAsked, UndoFailed, VisitFailed
 from strata.model import Call, Disk, GuestImage, Kind, LayerDriver, Metered, Metric, Outcome, Provides, Stack, Workload
 from strata.run import directories, journal, kernel_log, layout, leaks, limits, together, trial, trial_steps
+from strata.run.apart import Apart, make_directories
 from strata.run.guests import Machines
 from strata.run.outside import Outside
 from strata.run.progress import Listener, Noted, StepStarted, TrialEnded
@@ -162,6 +163,7 @@ Load = tuple[Call, Workload, Metric]
 def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedVisit, plan: layout.Layout) -> None:
     shared = _bench(bench, machines, plan)
     outside = _outside(machines, plan)  # one for all rounds: each watch needs files of its own
+    seed = bench.seed + planned.round  # one per round: every stack of a round gets the same sequence of I/O
     number = 0
     for loads in rounds_of(bench.workloads, tenants=bool(plan.shares)):
         bench.interrupts.check()
@@ -169,32 +171,30 @@ def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedV
             parts = _parts(bench, machines, plan, loads, number, outside)
         else:
             parts = [_part(shared, loads[0], None, plan.top, f"{plan.scratch}/{number}")]
+        # Before the trial of all in one round and after it in the next: who comes second finds room that was given out.
+        apart = Apart(bench.interrupts, bench.listener, machines, plan, parts, outside, site.uuid, seed, number)
+        first = seed % 2 == 0
         number += len(parts)
-        removals = []
-        for part in parts:
-            make, remove = trial_steps.directories(part.target, part.scratch, part.bench.inside)
-            for command in make:
-                part.host.run(command)
-            removals += [(part.host, command) for command in remove]
+        if first:
+            apart.measure()
+        removals = make_directories(parts)
         bench.listener(StepStarted(" + ".join(call.text for call, _, _ in loads)))
-        # one seed per round: every stack of a round gets the same sequence of I/O
-        results = _trials(plan, loads, parts, outside, bench.seed + planned.round)
+        results = _trials(plan, loads, parts, outside, seed)
         strays = [stray for each in machines.every() for stray in each.end_strays(site.uuid)]
         strays += _swept(machines, plan)
         if strays:
             note = f"what it left running in the background was ended: {', '.join(strays)}"
             results = [replace(result, notes=(*result.notes, note)) for result in results]
-        hazards = tuple(dict.fromkeys(sentence for top in plan.tops for sentence in top.hazards))
-        if hazards:
-            results = [
-                replace(result, flags=(*result.flags, "unsafe"), notes=(*result.notes, *hazards)) for result in results
-            ]
+        results = _hazardous(plan, results)
         results = [
             _with_layers(bench, machines, plan, load, result) for load, result in zip(loads, results, strict=True)
         ]
         wrong = _differences(bench, machines, plan)
         if wrong:
             results = [_changed(result, wrong) for result in results]
+        elif not first:
+            apart.measure(instead_of=removals)
+        results = apart.compared(results)
         for load, result in zip(loads, results, strict=True):
             _store(bench, machines.attempt, planned, load, result)
         if wrong:
@@ -210,6 +210,13 @@ def _swept(machines: Machines, plan: layout.Layout) -> list[str]:
         if top.sweep is not None:
             found.update(machines.of(top.guest).run(top.sweep, check=False).stdout.splitlines())
     return [f"{name} (in the container)" for name in sorted(found)]
+
+
+def _hazardous(plan: layout.Layout, results: list[trial.Trial]) -> list[trial.Trial]:
+    hazards = tuple(dict.fromkeys(sentence for top in plan.tops for sentence in top.hazards))
+    if not hazards:
+        return results
+    return [replace(result, flags=(*result.flags, "unsafe"), notes=(*result.notes, *hazards)) for result in results]
 
 
 def rounds_of(loads: Sequence[Load], *, tenants: bool) -> list[list[Load]]:

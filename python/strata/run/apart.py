@@ -1,0 +1,91 @@
+"""The tenants of one trial by themselves, each or each two, where their stack asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from strata.hosts.base import Host
+from strata.model import Command
+from strata.run import neighbours, together, trial_steps
+from strata.run.guests import Machines
+from strata.run.layout import Layout
+from strata.run.outside import Outside
+from strata.run.progress import Listener, StepStarted
+from strata.run.signals import Interrupts
+from strata.run.trial import Trial
+
+Removals = list[tuple[Host, Command]]
+
+
+def make_directories(parts: Sequence[together.Part]) -> Removals:
+    """Returns what removes them."""
+    removals: Removals = []
+    for part in parts:
+        make, remove = trial_steps.directories(part.target, part.scratch, part.bench.inside)
+        for command in make:
+            part.host.run(command)
+        removals += [(part.host, command) for command in remove]
+    return removals
+
+
+@dataclass(slots=True)
+class Apart:
+    interrupts: Interrupts
+    listener: Listener
+    machines: Machines
+    plan: Layout
+    parts: Sequence[together.Part]
+    outside: Outside
+    marker: str
+    seed: int
+    number: int  # of the first part, for directories of its own
+    _groups: list[tuple[int, ...]] = field(init=False)
+    _found: neighbours.Apart = field(default_factory=neighbours.Apart)
+
+    def __post_init__(self) -> None:
+        self._groups = neighbours.groups(self.plan, self._tenants())
+
+    def measure(self, instead_of: Removals | None = None) -> None:
+        """`instead_of`: removes the directories of the trial of all, if it was before, and is then empty.
+
+        Raises VisitFailed, GuestLost, HostLost, Interrupted.
+        """
+        if not self._groups:
+            return
+        for host, command in instead_of or ():
+            host.run(command)
+        if instead_of is not None:
+            instead_of.clear()
+        for group in self._groups:
+            self.interrupts.check()
+            self.listener(StepStarted(f"tenant {' and '.join(map(str, group))} without the others"))
+            named = "-".join(map(str, group))
+            parts = [
+                together.Part(
+                    part.tenant,
+                    part.bench,
+                    part.workload,
+                    part.call,
+                    part.target,
+                    f"{self.plan.scratch}/{self.number}-{named}-{part.tenant}",
+                )
+                for part in self.parts
+                if part.tenant in group
+            ]
+            removals = make_directories(parts)
+            found = together.run(parts, self.outside, self.seed)
+            self._found.add(group, [part.workload.primary_of(part.call).name for part in parts], found.trials)
+            for host in self.machines.every():
+                host.end_strays(self.marker)
+            for host, command in removals:
+                host.run(command)
+
+    def compared(self, results: Sequence[Trial]) -> list[Trial]:
+        if not self._groups:
+            return list(results)
+        primaries = [part.workload.primary_of(part.call) for part in self.parts]
+        return neighbours.compared(results, self._tenants(), primaries, self._found)
+
+    def _tenants(self) -> list[int]:
+        return [part.tenant for part in self.parts]
