@@ -99,6 +99,7 @@ class WorkloadInfo:
     variants: tuple[str, ...] = ()  # "study": run to its end as published
     tools: Mapping[str, str] = field(default_factory=dict)
     in_guest: bool = False  # only where the target is in a guest
+    on: str = ""  # the layer that its stack must have
 
 
 Catalogue = Mapping[str, LayerInfo]

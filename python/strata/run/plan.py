@@ -341,12 +341,22 @@ def _target_reasons(
     nowhere = [call.text for call, workload in workloads if workload.info.in_guest]
     if nowhere and _starts_guest(stack.top, drivers):
         nowhere = []
-    return [f"{text} runs in a guest, and this stack has none; put vm into it." for text in nowhere] + [
-        f"{call.text} runs on a {' or a '.join(sorted(workload.info.accepts))}, and this stack ends in a {kind}."
+    layers = {node.call.name for node in stack.top.walk()}
+    without = [
+        f"{call.text} needs the layer {workload.info.on}, and this stack has none; put {workload.info.on} on top of it."
         for call, workload in workloads
-        if kind not in workload.info.accepts
-        and not (kind is Kind.CONTAINER and Kind.DIRECTORY in workload.info.accepts)
+        if workload.info.on and workload.info.on not in layers
     ]
+    return (
+        without
+        + [f"{text} runs in a guest, and this stack has none; put vm into it." for text in nowhere]
+        + [
+            f"{call.text} runs on a {' or a '.join(sorted(workload.info.accepts))}, and this stack ends in a {kind}."
+            for call, workload in workloads
+            if kind not in workload.info.accepts
+            and not (kind is Kind.CONTAINER and Kind.DIRECTORY in workload.info.accepts)
+        ]
+    )
 
 
 def _order_reasons(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:

@@ -27,6 +27,7 @@ _OF_BACKENDS = {
     *("zfs", "btrfs", "lvs", "lvcreate", "lvremove", "vgchange", "dmsetup", "lsblk", "mkfs.ext4", "mkfs.xfs"),
 }
 NOT_ALWAYS = {
+    "vagrant": {"VBoxManage"},
     "podman": {"crun", "zfs"},
     "docker": {"fuse-overlayfs", "zfs", "dmsetup", "mkfs.ext4", "mkfs.xfs"},
     "incus": _OF_BACKENDS,

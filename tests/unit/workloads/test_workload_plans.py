@@ -21,11 +21,12 @@ DEVICE = Target(Kind.BLOCK, "/dev/disk/by-id/target", None)
 ENGINE = Target(Kind.ENGINE, "/place/client", None)
 JOB = "[global]\nbs=4k\n[reader]\nrw=randread\nsize=8M\n"
 SCRIPT = "#!/bin/sh\ntrue\n"
+VAGRANTFILE = 'Vagrant.configure("2") { |config| config.vm.box = "debian/trixie64" }\n'
 PROGRAM = "define process name=p { thread name=t { flowop delay name=d,value=1 } }\nrun 5\n"
 
 
 def example(name: str, variant: str | None = None) -> Call:
-    content = {"fio:": JOB, "command:": SCRIPT, "wml:": PROGRAM}.get(name)
+    content = {"fio:": JOB, "command:": SCRIPT, "wml:": PROGRAM, "vagrant:": VAGRANTFILE}.get(name)
     return call(name, variant=variant, content=content)
 
 
