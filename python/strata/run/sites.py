@@ -16,7 +16,10 @@ from strata.hosts.base import Host
 from strata.model import Beside, Command, Disk, Facts, GuestImage, Stack
 from strata.run import claims
 
-ONLY_HERE = "vm starts guests on this machine only; take the testbed away (--on), or the layer vm."
+ONLY_HERE = (
+    "Strata starts guests on the machine that it runs on, not yet on one reached by ssh; run it there, or take the "
+    "layer vm away."
+)
 
 
 @dataclass(frozen=True, slots=True)
