@@ -1,4 +1,5 @@
-"""Which layer's device failed: what a workload says of an I/O error names only a file.
+"""Which layer's device failed, and what was killed for want of memory: a workload that was says nothing, and what it
+says of an I/O error names only a file.
 
 The kernel's log says it for most; the lowest device that cannot be read says it where the kernel logs nothing (direct
 I/O on device mapper).
@@ -19,6 +20,9 @@ _DEVICE = re.compile(
     r"([A-Za-z0-9_!-]+)"
 )
 
+# As mm/oom_kill.c says it, of the machine or of a control group.
+_KILLED = re.compile(r"[Oo]ut of memory.*: Killed process (\d+) \(([^)]*)\)")
+
 
 def uptime_s(host: Host) -> float | None:
     """What the kernel's log counts from; None where it cannot be read."""
@@ -30,7 +34,8 @@ def uptime_s(host: Host) -> float | None:
 
 
 def io_errors(host: Host, since_s: float | None, layers: Sequence[tuple[str, str]]) -> list[str]:
-    """A sentence for each device that failed after `since_s`. `layers`: (text, path of its device), bottom to top."""
+    """A sentence for each device that failed after `since_s`, and for what was killed then. `layers`: (text, path of
+    its device), bottom to top."""
     if since_s is None:
         return []
     try:
@@ -64,14 +69,18 @@ def unreadable(host: Host, devices: Sequence[tuple[str, str]]) -> list[str]:
 def sentences(log: str, since_s: float, layers: dict[str, str]) -> list[str]:
     """Pure. `layers`: the kernel's name of a device -> the layer that it belongs to."""
     found: dict[str, list[str]] = {}
+    killed: list[str] = []
     for line in log.splitlines():
         stamped = _LINE.match(line)
         if not stamped or float(stamped[1]) < since_s:
             continue
+        if victim := _KILLED.search(stamped[2]):
+            killed.append(f"{victim[2]} (process {victim[1]})")
         device = _DEVICE.search(stamped[2])
         if device and device[1] in layers:
             found.setdefault(device[1], []).append(stamped[2].strip())
-    return [
+    starved = f"there was no memory left and the kernel killed {', '.join(killed)}; give it more, or the load less"
+    return [starved] * bool(killed) + [
         f"the device {device} of the layer {layers[device]} failed ({len(lines)} lines in the kernel's log, "
         f"the first: {lines[0]})"
         for device, lines in found.items()

@@ -51,3 +51,13 @@ def test_the_lowest_device_that_cannot_be_read_is_named() -> None:
     (said,) = kernel_log.unreadable(Broken(), devices)
     assert "/dev/mapper/x" in said and "layer dm" in said and "Input/output error" in said
     assert kernel_log.unreadable(Broken(), devices[:1]) == []
+
+
+def test_what_was_killed_for_want_of_memory_is_named() -> None:
+    log = """\
+[   12.500000] strata-engine invoked oom-killer: gfp_mask=0x140dca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0
+[   12.600000] Out of memory: Killed process 311 (strata-engine) total-vm:9kB, anon-rss:8kB, file-rss:0kB, UID:0
+"""
+    (said,) = kernel_log.sentences(log, 11.0, {})
+    assert "strata-engine (process 311)" in said and "no memory left" in said
+    assert kernel_log.sentences(log, 12.7, {}) == []
