@@ -88,10 +88,13 @@ def test_the_study_of_2015_has_its_host_stacks_without_guests() -> None:
     assert found.disks == {"hdd": DiskSpec(8 << 30, "hdd-7200", None, "volatile")}
 
 
-def test_the_study_of_2017_has_its_four_cells_on_kvm() -> None:
+def test_the_study_of_2017_has_its_cells() -> None:
     found = campaign(FOLDER / "host-guest-filesystems.yaml")
     assert {tuple(sorted(stack.factors.items())) for stack in found.stacks} == {
-        (("fs", fs), ("scheduler", scheduler)) for fs in ("xfs", "ext4") for scheduler in ("none", "mq-deadline")
+        (("engine", engine), ("fs", fs), ("scheduler", scheduler))
+        for engine in ("qemu", "libvirt")
+        for fs in ("xfs", "ext4")
+        for scheduler in ("none", "mq-deadline")
     }
     assert [call.path for call in found.workloads] == ["provision.sh"]
 
