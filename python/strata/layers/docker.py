@@ -269,8 +269,8 @@ def _of_root(spec: Call) -> tuple[int | None, str | None]:
 def _made(below: Sequence[Provides], place: Place) -> Instance:
     programs = ("dockerd", "docker", "docker-proxy", "fuse-overlayfs", *PROGRAMS)
     if below[0].kind is Kind.BLOCK:
-        # Containers are volumes of the pool; what Docker knows of them is kept beside.
-        return Instance("docker", place, f"{place.dir}/docker", programs, below[0].thin_pool or "")
+        # Containers are volumes of the pool; what Docker knows of them is kept beside, where `docker` is the client.
+        return Instance("docker", place, f"{place.dir}/kept", programs, below[0].thin_pool or "")
     return instance("docker", below[0], place, programs)
 
 
