@@ -27,6 +27,20 @@ def test_another_pool_or_file_system_is_a_difference(index: int, old: str, new: 
 
 
 @pytest.mark.parametrize(
+    ("index", "old", "new", "word"),
+    [
+        (0, '"Driver":"devicemapper"', '"Driver":"vfs"', "keeps layers by vfs instead of devicemapper"),
+        (0, "/1/mnt/docker/devicemapper/devicemapper/data", "/users/data", "its pool is in /run/strata-work/"),
+        (0, '"Data loop file"', '"Data"', "its pool is in no file instead of files in"),
+        (1, "/dev/mapper/docker-", "/dev/mapper/users-", "which is not what devicemapper makes"),
+    ],
+)
+def test_another_pool_of_docker_is_a_difference(index: int, old: str, new: str, word: str) -> None:
+    answers = captured("docker", "loop-lvm")
+    assert word in " ".join(answers.differences(answers.with_stdout(index, old, new)))
+
+
+@pytest.mark.parametrize(
     ("layer", "how", "thin_pool", "sentence"),
     [
         ("incus", "lvm", False, "put it right on lvmthin"),
