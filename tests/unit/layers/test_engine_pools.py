@@ -41,6 +41,24 @@ def test_another_pool_of_docker_is_a_difference(index: int, old: str, new: str, 
 
 
 @pytest.mark.parametrize(
+    ("index", "old", "new", "word"),
+    [
+        (
+            0,
+            '"Pool Name","strata--5f8e1c--1--1-',
+            '"Pool Name","users-',
+            "in the pool users-pool-tpool instead of strata",
+        ),
+        (0, '"Library Version"', '"Data loop file"', "instead of strata--5f8e1c--1--1-pool-tpool"),
+        (1, "- xfs ", "- ext4 ", "the root of a container is ext4 instead of xfs"),
+    ],
+)
+def test_docker_on_another_pool_than_the_one_below_is_a_difference(index: int, old: str, new: str, word: str) -> None:
+    answers = captured("docker", "direct-lvm")
+    assert word in " ".join(answers.differences(answers.with_stdout(index, old, new)))
+
+
+@pytest.mark.parametrize(
     ("layer", "how", "thin_pool", "sentence"),
     [
         ("incus", "lvm", False, "put it right on lvmthin"),
