@@ -43,6 +43,17 @@ cat "/lib/modules/$(uname -r)/modules.dep" "/lib/modules/$(uname -r)/modules.bui
   sed -n 's|^\([^:]*\).*|\1|; \#/\(md\|block\|fs\|scsi\|nvme\|zfs\|updates\|extra\)/#s|.*/\([^/]*\)\.ko.*|\1|p'
 ls /sys/module 2>/dev/null
 echo '@schedulers'; cat /sys/block/*/queue/scheduler 2>/dev/null
+echo '@cgroups'
+while read -r _ point type options _; do
+  case $type in
+    cgroup)
+      echo "$options" | tr , '\n' | grep -xE 'blkio|cpu|cpuacct|cpuset|devices|freezer|memory|pids' | sed 's/^/1:/' ;;
+    cgroup2) tr ' ' '\n' <"$point/cgroup.controllers" | sed -n 's/^./2:&/p' ;;
+  esac
+done </proc/self/mounts 2>/dev/null
+echo '@id_maps'
+for tool in newuidmap newgidmap; do command -v "$tool" >/dev/null && echo "$tool"; done
+for file in subuid subgid; do grep -qsE "^($(id -un)|$(id -u)):" "/etc/$file" && echo "$file"; done
 echo '@io_control'
 if grep -qsw io /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/unified/cgroup.controllers; then echo 2
 elif [ -e /sys/fs/cgroup/blkio/blkio.throttle.read_bps_device ]; then echo 1; fi
@@ -104,5 +115,7 @@ def parse(text: str) -> Facts:
         free_bytes=number("free"),
         machine_id=first("machine_id"),
         io_control=first("io_control"),
+        cgroups=frozenset(line.strip() for line in sections.get("cgroups", []) if line.strip()),
+        id_maps=frozenset(line.strip() for line in sections.get("id_maps", []) if line.strip()),
         modules=frozenset(line.strip().replace("-", "_") for line in sections.get("modules", []) if line.strip()),
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from strata.errors import BadInput
 from strata.layers._containerd import CONFIGURE, PROGRAMS, start_containerd
+from strata.layers._control_groups import control_group_reasons
 from strata.layers._engine import (
     BASE,
     ROOM,
@@ -204,6 +205,7 @@ class ContainerdDriver:
         reasons = standard_reasons(facts, _needed(spec))
         reasons += version_reasons(f"containerd({how}): containerd", facts.tools.get("containerd"),
                                    _OLDEST.get(how, (1, 6)))  # fmt: skip
+        reasons += control_group_reasons("containerd", facts, "runc")
         filesystem = {"overlayfs": "overlay", "erofs": "erofs"}.get(how)
         if filesystem is not None and filesystem not in facts.filesystems:
             reasons.append(no_filesystem(f"containerd({how})", filesystem, facts))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from strata.errors import BadInput
 from strata.layers import _docker_pool
 from strata.layers._containerd import CONFIGURE, PROGRAMS, start_containerd
+from strata.layers._control_groups import control_group_reasons
 from strata.layers._device import module_reasons
 from strata.layers._engine import (
     ARRANGE,
@@ -177,6 +178,7 @@ class DockerDriver:
             return [f"docker({driver}) cannot run here: {gone}; choose another driver."]
         reasons = standard_reasons(facts, _needed(spec))
         reasons += version_reasons("Docker", facts.tools.get("dockerd"), _OLDEST)
+        reasons += control_group_reasons("docker", facts, "dockerd", "runc")
         if driver in ("overlay", "overlay2") and "overlay" not in facts.filesystems:
             reasons.append(no_filesystem(f"docker({driver})", "overlay", facts))
         if driver == "devicemapper":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from strata.layers._control_groups import control_group_reasons, rootless_reasons
 from strata.layers._engine import (
     ARRANGE,
     BASE,
@@ -149,6 +150,7 @@ class PodmanDriver:
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, _needed(spec))
         reasons += version_reasons("Podman", facts.tools.get("podman"), _OLDEST)
+        reasons += control_group_reasons("podman", facts, str(spec["runtime"])) + rootless_reasons("Podman", facts)
         if spec["driver"] in ("vfs", "btrfs") and spec["base_size"] is not None:
             reasons.append(no_size("podman", str(spec["driver"])))
         if spec["driver"] == "overlay" and "overlay" not in facts.filesystems:

@@ -114,7 +114,13 @@ class Neighbours(_on_engine.OnEngine):
     )  # fmt: skip
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return super().reasons_not_to_run(spec, facts) + _fio.reasons(facts)
+        reasons = super().reasons_not_to_run(spec, facts) + _fio.reasons(facts)
+        if _limits(spec) and not facts.io_control:
+            reasons.append(
+                f"{spec.text}: this machine limits no I/O by control groups, neither by blkio (version 1) nor by io "
+                "(version 2); leave out bps and iops, or boot a kernel with CONFIG_BLK_DEV_THROTTLING"
+            )
+        return reasons
 
     def data_bytes(self, spec: Call) -> int:
         file, count = int(spec["file"] or 0), int(spec["count"] or 1)

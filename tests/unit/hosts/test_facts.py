@@ -32,6 +32,11 @@ xfs
 @schedulers
 [none] mq-deadline
 none [bfq]
+@cgroups
+1:blkio
+2:hugetlb
+@id_maps
+subuid
 @tool fio
 fio-3.39
 @tool mkfs.xfs
@@ -47,6 +52,7 @@ def test_known_answer() -> None:
     assert found.filesystems == {"ext4", "nfs", "xfs"}
     assert found.schedulers == {"none", "mq-deadline", "bfq"}
     assert found.tools == {"fio": "fio-3.39", "mkfs.xfs": "mkfs.xfs version 6.13.0", "quiet": "present"}
+    assert (found.cgroups, found.id_maps) == ({"1:blkio", "2:hugetlb"}, {"subuid"})
 
 
 def test_kernels_with_short_versions() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,7 @@ from strata.errors import WorkloadFailed
 from strata.model import Call, Kind, Measured, Target, TrialOutput
 from strata.workloads import find
 
-from .workload_calls import call
+from .workload_calls import FACTS, call
 
 _MIB = 1 << 20
 
@@ -98,3 +99,12 @@ def test_readers_get_the_limit_of_reads_and_a_file_of_the_image() -> None:
     assert len(players) == 2 and phases["direct at once"]["parallel"] == 3 and conductor[-2:] == ["2", "10"]
     assert all("--filename=/large" in player and "--bs=4K" in player for player in players)
     assert set(plan.collect) == {"batch.json", "direct-c1.json", "direct-c2.json"}
+
+
+def test_no_limit_without_a_controller() -> None:
+    limited, free = call("container/neighbours", bps=_MIB), call("container/neighbours")
+    machine = replace(FACTS, io_control="")
+    (reason,) = find(limited).reasons_not_to_run(limited, machine)
+    assert "limits no I/O by control groups" in reason
+    assert find(free).reasons_not_to_run(free, machine) == []
+    assert find(limited).reasons_not_to_run(limited, replace(machine, io_control="1")) == []
