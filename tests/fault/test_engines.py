@@ -170,6 +170,12 @@ def left(directory: Path) -> list[str]:
     return mounts + groups + [line for line in loops if str(directory) in line] + processes + files
 
 
+def networks() -> set[str]:
+    """Bridges that engines make for themselves."""
+    bridges = {"docker0", "podman0", "cni-podman0", "lxdbr0", "incusbr0", "lxcbr0"}
+    return bridges & {path.name for path in Path("/sys/class/net").iterdir()}
+
+
 @pytest.mark.parametrize(
     "stack",
     [
@@ -200,6 +206,7 @@ def killed_and_cleaned(stack: str, directory: Path) -> None:
     ]
     if shutil.which(program) is None or ("fuse" in stack and shutil.which("fuse-overlayfs") is None):
         pytest.skip(f"{program} or what it needs is not installed; scripts/os-packages.sh test installs it")
+    had = networks()
     argv = (STRATA, "run", stack, "-w", LOAD, "--rounds", "1", "--size", "disk=2G", "--out", directory)
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -213,3 +220,4 @@ def killed_and_cleaned(stack: str, directory: Path) -> None:
     done = subprocess.run((STRATA, "clean", directory), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert left(directory) == []
+    assert networks() <= had
