@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 
 from strata import layers
 from strata.campaign import Campaign
-from strata.errors import GuestLost, HostLost, Refused
+from strata.errors import BadInput, GuestLost, HostLost, Refused
 from strata.hosts.base import Host, Interruption
 from strata.hosts.local import LocalHost, engine_path
 from strata.hosts.served import ServedHost
+from strata.lab import alike, emulator, guests, image, machine, models
 from strata.lab import cache as caches
-from strata.lab import emulator, guests, image, machine, models
 from strata.lab.machine import Machine, SavedState
 from strata.lab.models import DiskModel
 from strata.lab.qemu import MachineSpec
@@ -76,8 +76,15 @@ class LabSites:
     _saved: dict[str, SavedState] = field(default_factory=dict)  # by variant
 
     def variant(self, stack: Stack) -> str:
-        """ "13" or "13/6.12": the release and the kernel, of which a stack may name its own."""
+        """ "13" or "13/6.12": the release and the kernel, of which a stack may name its own.
+
+        Raises BadInput when it names two.
+        """
         factors = [node.call for node in stack.top.walk() if node.call.name in _FACTORS]
+        for name, argument in _FACTORS.items():
+            named = sorted({f"{name}({call[argument]})" for call in factors if call.name == name})
+            if len(named) > 1:
+                raise BadInput(f"{stack.text}: one machine carries it, and it names {' and '.join(named)}; keep one.")
         said = {call.name: str(call[_FACTORS[call.name]]) for call in factors}
         debian = said.get("debian", str(self.testbed.debian))
         kernel = said.get("kernel", self.testbed.kernel)
@@ -172,6 +179,9 @@ class LabSites:
         if variant not in self._saved:
             debian, _, kernel = variant.partition("/")
             found = image.find(LabSpec(int(debian), kernel or None, self.features), caches.default())
+            for other in self._saved.values():
+                if reason := alike.reason_against_both(found, other.spec.image):
+                    raise Refused(reason)
             clock = self.testbed.clock
             self._saved[variant] = machine.saved(
                 MachineSpec(

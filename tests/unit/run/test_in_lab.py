@@ -8,6 +8,7 @@ import pytest
 
 from strata import campaign as campaigns
 from strata import layers
+from strata.errors import BadInput
 from strata.model import Testbed
 from strata.run.in_lab import LabSites
 
@@ -25,3 +26,10 @@ def test_a_stack_names_its_machine(stack: str, variant: str) -> None:
     sites = LabSites(Testbed("lab"), frozenset(), {}, Path("/work"), "uuid", None, lambda line: None)
     (read,) = campaigns.parse_stacks(stack, layers.catalogue())
     assert sites.variant(read) == variant
+
+
+def test_a_stack_has_one_kernel() -> None:
+    sites = LabSites(Testbed("lab"), frozenset(), {}, Path("/work"), "uuid", None, lambda line: None)
+    (read,) = campaigns.parse_stacks("disk | kernel(6.1) | kernel(6.12) | ext4", layers.catalogue())
+    with pytest.raises(BadInput, match=r"names kernel\(6.1\) and kernel\(6.12\); keep one"):
+        sites.variant(read)
