@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from strata import layers
 from strata.campaign import testbed
 from strata.cli import written
-from strata.model import Disk, Testbed
-from strata.run import beside, session, testbeds
+from strata.model import Disk, LayerDriver, Stack, Testbed
+from strata.run import beside, in_lab, session, testbeds
 from strata.run import plan as planning
+from strata.run.plan import Plan
 from strata.units import format_size, human_size, human_time
 
 
@@ -32,7 +34,7 @@ def plan(
     rounds = campaign.rule.rounds
     visits = rounds * len(made.runnable)
     drivers = layers.drivers()
-    typed = {s.text: planning.commands(made, s, drivers, "DIR/work") for s in made.runnable} if commands else {}
+    typed = {s.text: _typed(made, s, campaign.testbed, drivers) for s in made.runnable} if commands else {}
     if as_json:
         plain = {
             "version": 1,
@@ -92,6 +94,14 @@ def plan(
     for name, listing in typed.items():
         lines += ["", f"# ---- {name}", *listing]
     print("\n".join(lines))
+
+
+def _typed(made: Plan, stack: Stack, testbed: Testbed, drivers: Mapping[str, LayerDriver]) -> list[str]:
+    """In the lab nothing is typed on this machine."""
+    if testbed.kind != "lab":
+        return planning.commands(made, stack, drivers, "DIR/work")
+    disks, work = in_lab.as_there(testbed, stack, made.disks)
+    return planning.commands(replace(made, disks=disks), stack, drivers, work)
 
 
 def _disk(disk: Disk, where: Testbed) -> str:

@@ -150,6 +150,10 @@ def reasons_against_clock(model: DiskModel, virtual: bool) -> list[str]:
     return []
 
 
+def path_in_guest(name: str) -> str:
+    return f"/dev/disk-{name}"
+
+
 def in_guest(
     name: str, size_bytes: int, model: DiskModel, write_cache: WriteCache, seed: int
 ) -> tuple[str, tuple[Command, ...]]:
@@ -162,8 +166,8 @@ def in_guest(
     if reasons:
         raise BadInput([Problem(reason) for reason in reasons])
     model = replace(model, write_cache=write_cache)
-    device = f"disk-{name}"
-    path = f"/dev/{device}"
+    path = path_in_guest(name)
+    device = path.removeprefix("/dev/")
     fixed = as_fixed(model)
     if fixed is not None:
         words = (f"{knob}={value}" for knob, value in null_blk(model, fixed, size_bytes).items())

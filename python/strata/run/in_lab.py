@@ -16,7 +16,7 @@ from strata.errors import BadInput, GuestLost, HostLost, Refused
 from strata.hosts.base import Host, Interruption
 from strata.hosts.local import LocalHost, engine_path
 from strata.hosts.served import ServedHost
-from strata.lab import alike, emulator, guests, image, machine, models
+from strata.lab import alike, emulator, guests, image, machine, models, qemu
 from strata.lab import cache as caches
 from strata.lab.machine import Machine, SavedState
 from strata.lab.models import DiskModel
@@ -262,6 +262,14 @@ def throw_away(store: Store, work: Path, uuid: str, listener: Listener) -> Clean
 
 def _disks(campaign: Campaign, stack: Stack) -> list[Disk]:
     return [Disk(role, campaign.disks[role].size_bytes) for role, count in stack.disks().items() for _ in range(count)]
+
+
+def as_there(testbed: Testbed, stack: Stack, disks: Sequence[Disk]) -> tuple[tuple[Disk, ...], str]:
+    """The disks that a visit of `stack` takes, by their paths in the machine, and its work directory there."""
+    names = [(disk, qemu.serial(f"{disk.role}{number}")) for number, disk in enumerate(_taken(stack, disks))]
+    virtual = testbed.clock == "virtual"
+    paths = (models.path_in_guest(name) if virtual else qemu.disk_path(name) for _, name in names)
+    return tuple(replace(disk, device=path) for (disk, _), path in zip(names, paths, strict=True)), _WORK
 
 
 def _taken(stack: Stack, disks: Sequence[Disk]) -> list[Disk]:

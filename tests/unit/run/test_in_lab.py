@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from strata import campaign as campaigns
 from strata import layers
 from strata.errors import BadInput
-from strata.model import Testbed
-from strata.run.in_lab import LabSites
+from strata.model import Disk, Testbed
+from strata.run.in_lab import LabSites, as_there
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,18 @@ def test_a_stack_has_one_kernel() -> None:
     (read,) = campaigns.parse_stacks("disk | kernel(6.1) | kernel(6.12) | ext4", layers.catalogue())
     with pytest.raises(BadInput, match=r"names kernel\(6.1\) and kernel\(6.12\); keep one"):
         sites.variant(read)
+
+
+@pytest.mark.parametrize(
+    ("clock", "paths"),
+    [
+        ("real", ["/dev/disk/by-id/virtio-hdd0", "/dev/disk/by-id/virtio-hdd1", "/dev/disk/by-id/virtio-ssd2"]),
+        ("virtual", ["/dev/disk-hdd0", "/dev/disk-hdd1", "/dev/disk-ssd2"]),
+    ],
+)
+def test_commands_are_shown_as_typed_in_the_machine(clock: Literal["real", "virtual"], paths: list[str]) -> None:
+    (read,) = campaigns.parse_stacks("2*hdd + ssd | lvmcache | ext4", layers.catalogue())
+    given = [Disk(role, 1 << 30) for role in ("hdd", "hdd", "hdd", "ssd")]
+    disks, work = as_there(Testbed("lab", clock=clock), read, given)
+    assert [disk.device for disk in disks] == paths
+    assert work.startswith("/run/")
