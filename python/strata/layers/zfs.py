@@ -234,7 +234,8 @@ for device; do
   settle
   zpool replace "$pool" "$disk" || exit 1
 done
-# One that has little to write is over by the time zpool returns.
+# One that has little to write is over in a moment, during which it is in progress too.
+sleep 2
 if ! zpool status "$pool" | grep -q 'resilver in progress'; then
   echo "the rebuild of $pool was over before anything could be measured: fill it first, as in fill(30%)" >&2
   exit 1
