@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strata.layers import _beside, _libvirt
+from strata.layers import _beside, _libvirt, _own_image
 from strata.layers._daemon import UNMARKED
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
@@ -108,10 +108,16 @@ INFO = LayerInfo(
             default="qemu",
             choices=("qemu", "libvirt"),
         ),
+        Param(
+            "image", ParamType.TEXT, "an image of your own that it boots from, with the disk below beside its system"
+        ),
+        Param("os", ParamType.CHOICE, "what that image holds", default="linux", choices=("linux", "windows")),
+        Param("user", ParamType.TEXT, "who logs in there by ssh; by itself root, or Administrator"),
+        Param("key", ParamType.TEXT, "the file of that user's private key"),
     ),
     accepts=frozenset({Kind.BLOCK, Kind.IMAGE}),
     provides=Kind.BLOCK,
-    tools={**_TOOLS, **_TOOLS_BESIDE, **_libvirt.TOOLS},
+    tools={**_TOOLS, **_TOOLS_BESIDE, **_libvirt.TOOLS, "qemu-img": "qemu-utils"},
     metrics=(
         Metric("vm.boot_s", "s", "lower", "from the start of QEMU to the first command carried out in the guest"),
     ),
@@ -226,6 +232,7 @@ class VmDriver:
             )
         elif spec["engine"] == "libvirt":
             reasons += _libvirt.reasons(spec, facts)
+        reasons += _own_image.reasons(spec, facts)
         direct = _CACHE[str(spec["cache"])][0]
         if spec["aio"] == "native" and not direct:
             reasons.append(
@@ -247,13 +254,17 @@ class VmDriver:
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         link = f"/run/strata-disks/{_serial(place.name)}"
         hazards = (_UNSAFE,) if spec["cache"] == "unsafe" else ()
+        if _own_image.is_asked(spec):
+            return _own_image.provided(spec, below[0], place, _serial(place.name), hazards)
         return Provides(Kind.BLOCK, link, below[0].size_bytes, guest=_guest(spec, place), hazards=hazards)
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
+        port = _FIRST_PORT + int(place.uuid.replace("-", ""), 16) % _PORTS
+        if _own_image.is_asked(spec):
+            return _own_steps(spec, below[0], place, port)
         provided = self.provides(spec, below, place)
         assert provided.guest is not None
         at = provided.guest.dir
-        port = _FIRST_PORT + int(place.uuid.replace("-", ""), 16) % _PORTS
         size = "" if provided.size_bytes is None else str(provided.size_bytes)
         ssh = shlex.join(provided.guest.image.ssh)
         about = (at, str(port), _serial(place.name), provided.path, size, ssh)
@@ -299,6 +310,19 @@ class VmDriver:
     ) -> dict[str, float]:
         shown = output(seen, 0)
         return {"vm.boot_s": float(shown.stdout)} if shown and shown.stdout.strip() else {}
+
+
+def _own_steps(spec: Call, below: Provides, place: Place, port: int) -> list[Step]:
+    nodes, top = _nodes(spec, below)
+    disk = [*nodes, *_device(spec, top, _serial(place.name))]
+    words = _own_image.start(spec, _guest(spec, place), place, disk, port)
+    # The first four are of the script itself.
+    start = sh(_own_image.START, *words[:4], *UNMARKED, *words[4:])
+    return [
+        _own_image.overlay(spec, place),
+        Step(start, sh(_END, place.dir, timeout_s=60.0), "start the guest"),
+        Step(_own_image.ready(sh(_AWAIT, place.dir)), None, "wait until the guest answers by ssh"),
+    ]
 
 
 def _guest(spec: Call, place: Place) -> Guest:

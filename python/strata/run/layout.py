@@ -152,6 +152,10 @@ def lay_out(
             grant = disk.device or f"{directory}/{number}.img"
             below = (Provides(Kind.GRANT, grant, disk.size_bytes, ours=disk.device is None),)
         driver = drivers[node.call.name]
+        if any(lower.kind is Kind.GUEST for lower in below):
+            raise BadInput(
+                f"nothing is built in a guest from an image of your own; take {node.call.text} out, or image= of vm."
+            )
         provides = _inherited(driver.provides(node.call, below, place), below)
         placed.append(Placed(node, driver, place, below, provides, tenant))
         return provides

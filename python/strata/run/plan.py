@@ -331,6 +331,8 @@ def _kind(stack: Stack, drivers: Mapping[str, LayerDriver]) -> Kind:
     node = stack.top
     while (kind := drivers[node.call.name].info.provides) is None:
         node = node.inputs[0]
+    if drivers[node.call.name].info.starts_guest and node.call.values.get("image") is not None:
+        return Kind.GUEST  # of another system than the lab's, in which nothing is built
     return kind
 
 

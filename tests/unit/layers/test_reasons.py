@@ -33,7 +33,7 @@ NOT_ALWAYS = {
     "incus": _OF_BACKENDS,
     "lxd": _OF_BACKENDS,
     "containerd": {"buildah", "dmsetup", "mkfs.ext4", "mkfs.xfs"},
-    "vm": {"qemu-storage-daemon", "python3:libvirt", "libvirtd", "virtqemud"},
+    "vm": {"qemu-storage-daemon", "python3:libvirt", "libvirtd", "virtqemud", "qemu-img"},
 }
 """Programs that only some arguments need."""
 INPUTS = {"md": 2, "bcache": 2, "lvmcache": 2}

@@ -191,3 +191,16 @@ def test_the_disk_below_the_user_s_own_directory_has_figures_and_is_in_the_comma
 def test_a_stated_budget_does_not_make_the_machine_s_memory_smaller() -> None:
     made = plan("disk | ext4", memory=1 << 20)
     assert (made.memory_bytes, made.memory_budget_bytes) == (FACTS.memory_bytes, 1 << 20)
+
+
+def test_in_a_guest_from_an_image_of_the_user_s_own_only_what_goes_in_by_ssh_can_run() -> None:
+    guest = "vm(image=/win.qcow2, os=windows, key=/key)"
+    made = plan(f"disk | {guest}", "guest/fio")
+    reasons = " ".join(why for given in made.skipped.values() for why in given)
+    assert "runs on" not in reasons
+    made = plan(f"disk | {guest}", "fio/randread-4k-qd32")
+    assert any("ends in a guest" in why for why in made.skipped[made.stacks[0].text])
+    made = plan(f"disk | {guest} | ext4", "null")
+    assert any("nothing is built in a guest" in why for why in made.skipped[made.stacks[0].text])
+    made = plan("disk | vm | ext4", "guest/fio")
+    assert any("runs on a guest" in why for why in made.skipped[made.stacks[0].text])

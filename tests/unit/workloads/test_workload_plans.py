@@ -19,6 +19,7 @@ GOLDEN = Path(__file__).parent / "golden"
 DIRECTORY = Target(Kind.DIRECTORY, "/target", None)
 DEVICE = Target(Kind.BLOCK, "/dev/disk/by-id/target", None)
 ENGINE = Target(Kind.ENGINE, "/place/client", None)
+GUEST = Target(Kind.GUEST, "\\\\.\\PhysicalDrive1", None)
 JOB = "[global]\nbs=4k\n[reader]\nrw=randread\nsize=8M\n"
 SCRIPT = "#!/bin/sh\ntrue\n"
 VAGRANTFILE = 'Vagrant.configure("2") { |config| config.vm.box = "debian/trixie64" }\n'
@@ -47,7 +48,7 @@ def golden_cases() -> list[tuple[str, Call, Target]]:
     cases = []
     for name, workload in workloads().items():
         for variant in (None, *workload.info.variants):
-            for target in (DIRECTORY, DEVICE, ENGINE):
+            for target in (DIRECTORY, DEVICE, ENGINE, GUEST):
                 if target.kind not in workload.info.accepts or (target is DEVICE and name.startswith("cdm")):
                     continue
                 file = name.replace("/", "-").replace(":", "-PATH") + (f"@{variant}" if variant else "")

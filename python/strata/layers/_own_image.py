@@ -1,0 +1,143 @@
+"""A guest from an image of the user's own, with the disk below beside its system: `vm(image=..., os=...)`.
+
+Nothing of ours is in it, so nothing is built there: a workload's command goes in by ssh and finds the bare disk. The
+image itself is only read; what the guest writes to its system lies in a file of the visit.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from strata.layers._steps import run
+from strata.model import Call, Command, Facts, Guest, Kind, Place, Provides, Step
+
+_MIB = 1 << 20
+
+# The disks of its system and then ours: Windows numbers them so, with the system on the first port.
+_WINDOWS_DISK = r"\\.\PhysicalDrive1"
+
+_ACCEL = {"kvm": "kvm", "tcg": "tcg,thread=multi"}
+_FORMATS = {".qcow2": "qcow2", ".vmdk": "vmdk", ".vhdx": "vhdx", ".vdi": "vdi"}
+
+# $1 directory, $2 the first port to try, $3 ssh up to the port, as a shell reads it, $4 user, the rest: QEMU and its
+# arguments. What has no console for us is ready when it answers by ssh; `exit` is a command of every shell.
+START = """\
+dir=$1 port=$2 ssh=$3 user=$4; shift 4
+first() {
+  until eval "$ssh -o ConnectTimeout=5 -p $port -- '$user@127.0.0.1' exit" 2> "$dir/first"; do
+    if ! pid=$(cat "$dir/pid" 2>/dev/null) || [ ! -d "/proc/$pid" ]; then
+      echo "the guest ended before it answered by ssh" >> "$dir/first"; return 1
+    fi
+    sleep 0.5
+  done
+  started=$(cat "$dir/started"); now=$(cut -d ' ' -f 1 /proc/uptime)
+  awk "BEGIN { printf \\"%.2f\\\\n\\", $now - $started }" > "$dir/boot_s.new" && mv -- "$dir/boot_s.new" "$dir/boot_s"
+}
+for try in 1 2 3 4 5 6 7 8; do
+  cut -d ' ' -f 1 /proc/uptime > "$dir/started"
+  if "$@" -daemonize -pidfile "$dir/pid" \\
+      -netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$port-:22" 2> "$dir/said"; then
+    echo "$port" > "$dir/port"
+    first < /dev/null &
+    echo $! > "$dir/first-pid"
+    exit 0
+  fi
+  grep -q 'host forwarding rule' "$dir/said" || break
+  port=$((port + 1))
+done
+cat "$dir/said" >&2
+exit 1"""
+
+# $1 directory, $2 ssh as above, $3 user, the rest: a command, which the guest's shell reads. None of its words has a
+# blank or a quote: shells of Windows and of Linux agree on nothing else.
+_ENTER = """\
+dir=$1 ssh=$2 user=$3; shift 3
+eval "exec $ssh -p $(cat "$dir/port") -- '$user@127.0.0.1' \\"\\$*\\"\""""
+
+
+def is_asked(spec: Call) -> bool:
+    return spec["image"] is not None
+
+
+def reasons(spec: Call, facts: Facts) -> list[str]:
+    found = []
+    if not is_asked(spec):
+        return [
+            f"vm({name}=) is of a guest from an image of your own; add image=, or leave it out."
+            for name in ("key", "user")
+            if spec[name] is not None
+        ]
+    for name in ("image", "key"):
+        if not str(spec[name] or "").startswith("/"):
+            found.append(f"vm(image=) needs {name}=/PATH, from the root; write it.")
+    if spec["engine"] == "libvirt" or spec["beside"]:
+        found.append("A guest from an image of your own is started by QEMU itself, here; leave engine= and beside out.")
+    if "qemu-img" not in facts.tools:
+        found.append("The program qemu-img is not installed; install the Debian package qemu-utils.")
+    return found
+
+
+def provided(spec: Call, below: Provides, place: Place, serial: str, hazards: tuple[str, ...]) -> Provides:
+    windows = spec["os"] == "windows"
+    disk = _WINDOWS_DISK if windows else f"/dev/disk/by-id/{_BY_ID[str(spec['bus'])]}{serial}"
+    inside = ("sh", "-c", _ENTER, "sh", place.dir, shlex.join(ssh(spec, place)), _user(spec))
+    return Provides(Kind.GUEST, disk, below.size_bytes, inside=inside, hazards=hazards)
+
+
+# How udev names a disk by its serial number.
+_BY_ID = {
+    "virtio-blk": "virtio-",
+    "virtio-scsi": "scsi-0QEMU_QEMU_HARDDISK_",
+    "sata": "ata-QEMU_HARDDISK_",
+    "nvme": "nvme-QEMU_NVMe_Ctrl_",
+}
+
+
+def ssh(spec: Call, place: Place) -> list[str]:
+    """Its host key is taken when it is first seen: the port leads to a guest that we started."""
+    options = (
+        *("BatchMode=yes", "IdentitiesOnly=yes", "StrictHostKeyChecking=accept-new"),
+        *(f"UserKnownHostsFile={place.dir}/known_hosts", "GlobalKnownHostsFile=/dev/null", "LogLevel=ERROR"),
+    )
+    return ["ssh", "-F", "none", "-i", str(spec["key"]), *(word for each in options for word in ("-o", each))]
+
+
+def overlay(spec: Call, place: Place) -> Step:
+    """What the guest writes to its system. It goes with the directory of the visit."""
+    image = str(spec["image"])
+    form = next((form for suffix, form in _FORMATS.items() if image.endswith(suffix)), "raw")
+    make = run("qemu-img", "create", "-q", "-f", "qcow2", "-b", image, "-F", form, "--", _system(place))
+    return Step(make, None, "make the layer over the user's image")
+
+
+def start(spec: Call, guest: Guest, place: Place, disk: Sequence[str], port: int) -> list[str]:
+    """Arguments of `START`. `disk`: QEMU's of the disk below."""
+    memory = int(spec["memory"] or 0) // _MIB
+    line = ["qemu-system-x86_64", "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none"]
+    line += ["-no-reboot", "-machine", str(spec["machine"]), "-accel", _ACCEL[guest.image.accel], "-cpu", "max"]
+    line += ["-smp", str(spec["cpus"]), "-m", f"size={memory}M"]
+    # What every system has a driver for.
+    line += ["-blockdev", f"driver=qcow2,node-name=system,file.driver=file,file.filename={_escaped(_system(place))}"]
+    line += ["-device", "ich9-ahci,id=system-bus", "-device", "ide-hd,bus=system-bus.0,drive=system,bootindex=0"]
+    line += ["-device", "e1000e,netdev=net,romfile="]
+    if spec["os"] == "windows":
+        line += ["-rtc", "base=localtime"]
+    return [place.dir, str(port), shlex.join(ssh(spec, place)), _user(spec), *line, *disk]
+
+
+def ready(command: Command) -> Command:
+    """Another system than the lab's may take long to boot."""
+    return Command(command.argv, 1800.0, command.stdin)
+
+
+def _user(spec: Call) -> str:
+    return str(spec["user"] or ("Administrator" if spec["os"] == "windows" else "root"))
+
+
+def _system(place: Place) -> str:
+    return f"{place.dir}/system.qcow2"
+
+
+def _escaped(path: str) -> str:
+    return path.replace(",", ",,")

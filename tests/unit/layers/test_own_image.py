@@ -1,0 +1,49 @@
+"""A guest from an image of the user's own: how it is started, reached and left as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from strata.layers import drivers
+from strata.model import Kind, Provides, Value
+
+from .layer_cases import PLACE, facts, spec
+
+DEVICE = Provides(Kind.BLOCK, "/run/visit/1/device", 1 << 30)
+WINDOWS: dict[str, Value] = {"image": "/srv/win11.qcow2", "os": "windows", "key": "/root/key"}
+
+
+def given(**values: Value) -> Provides:
+    return drivers()["vm"].provides(spec("vm", {**WINDOWS, **values}), [DEVICE], PLACE)
+
+
+def test_what_it_gives_is_a_guest_with_a_bare_disk() -> None:
+    windows, linux = given(), given(os="linux", bus="virtio-scsi")
+    assert (windows.kind, windows.path, windows.guest) == (Kind.GUEST, r"\\.\PhysicalDrive1", None)
+    assert linux.path == f"/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_{PLACE.name}"
+    assert windows.size_bytes == DEVICE.size_bytes
+
+
+def test_the_image_is_only_read() -> None:
+    steps = drivers()["vm"].plan_create(spec("vm", WINDOWS), [DEVICE], PLACE)
+    assert steps[0].do.argv[-2:] == ("--", f"{PLACE.dir}/system.qcow2")
+    assert "/srv/win11.qcow2" in steps[0].do.argv and "qcow2" in steps[0].do.argv
+    assert not any("/srv/win11.qcow2" in word for word in steps[1].do.argv)
+    line = list(steps[1].do.argv)
+    assert "ide-hd,bus=system-bus.0,drive=system,bootindex=0" in line and "e1000e,netdev=net,romfile=" in line
+    assert any(word.startswith("virtio-blk-pci,drive=disk,") for word in line)
+    assert not any("-kernel" in word for word in line)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"image": "win.qcow2", "key": "/k"}, "image=/PATH"),
+        ({"image": "/win.qcow2"}, "key=/PATH"),
+        ({"image": "/win.qcow2", "key": "/k", "engine": "libvirt"}, "leave engine= and beside out"),
+        ({"key": "/k"}, "add image="),
+    ],
+)
+def test_what_is_missing_is_said(values: dict[str, Value], words: str) -> None:
+    (reason,) = drivers()["vm"].reasons_not_to_run(spec("vm", values), facts())
+    assert words in reason and reason.endswith(".")
