@@ -62,6 +62,31 @@ fn what_cannot_run_ends_with_2_and_a_caret() {
 }
 
 #[test]
+fn a_check_says_what_comes_before_the_run_and_how_a_run_was_is_in_its_table() {
+    let directory = tempfile::tempdir().expect("works");
+    let file = directory.path().join("x.f");
+    fs::write(
+        &file,
+        "set $dir=/tmp\ndefine fileset name=files,path=$dir,entries=4,dirwidth=20,prealloc\neventgen rate=50\n\
+         define process name=p { thread name=t { flowop statfile name=s,filesetname=files } }\n\
+         create files\nsystem \"true\"\npsrun -5 1\n",
+    )
+    .expect("works");
+    let (code, out, _) = said(&engine(&["check", shown(&file)]).output().expect("starts"));
+    assert_eq!(code, Some(0));
+    for what in ["x.f:7:1: warning: ", "command 'true', refused", "50 events per second", "4 files"] {
+        assert!(out.contains(what), "{what}\n{out}");
+    }
+    let place = shown(directory.path());
+    let arguments = ["run", shown(&file), "--dir", place, "--system", "run", "--fix", "delete", "--data", "random"];
+    let (code, out, err) = said(&engine(&arguments).output().expect("starts"));
+    assert_eq!(code, Some(0), "{err}");
+    for what in ["dialect 1.5, data random, without filebench's delete", "(drift +0)", "p99.9"] {
+        assert!(out.contains(what), "{what}\n{out}");
+    }
+}
+
+#[test]
 fn a_place_that_takes_no_files_is_said() {
     // Nothing can be made there, whoever asks.
     let (code, _, err) =
@@ -83,6 +108,22 @@ fn too_few_descriptors_end_the_run() {
     let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(report["ended"]["errno"], 24);
     assert!(err.contains("ended early"), "{err}");
+}
+
+#[test]
+fn a_signal_ends_the_creation_of_files_at_once() {
+    let directory = tempfile::tempdir().expect("works");
+    // More than any disk has: the creation does not come to its end.
+    let settings = ["--set", "numactivevids=1000", "--set", "filesize=1g"];
+    let mut arguments = vec!["run", "builtin:videoserver", "--dir", shown(directory.path())];
+    arguments.extend(settings);
+    let mut child = engine(&arguments).spawn().expect("starts");
+    while fs::read_dir(directory.path()).expect("works").count() == 0 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("is there");
+    let status = child.wait().expect("ends");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(Signal::SIGINT as i32));
 }
 
 #[test]

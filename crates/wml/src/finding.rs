@@ -47,11 +47,22 @@ impl Finding {
     }
 }
 
-/// The findings as text, each with its line, its column (in characters, from 1) and a caret under the place.
+/// As many findings as a person reads; a file that is no program at all has thousands.
+const MOST_SHOWN: usize = 200;
+/// How many characters of a line are shown before and after the start of a place.
+const AROUND: usize = 120;
+
+/// The findings as text, each with its line, its column (in characters, from 1) and a caret under the place. Of very many
+/// the first errors are shown, and how many more there are.
 #[must_use]
 pub fn render(name: &str, source: &str, findings: &[Finding]) -> String {
     let mut text = String::new();
-    for finding in findings {
+    let many = findings.len() > MOST_SHOWN;
+    let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
+    let wanted = |finding: &&Finding| !many || !errors || finding.severity == Severity::Error;
+    let mut shown_count = 0;
+    for finding in findings.iter().filter(wanted).take(MOST_SHOWN) {
+        shown_count += 1;
         let start = floor(source, finding.span.start);
         let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = source[start..].find('\n').map_or(source.len(), |at| start + at);
@@ -63,10 +74,21 @@ pub fn render(name: &str, source: &str, findings: &[Finding]) -> String {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        let shown = source[line_start..line_end].replace('\t', " ");
+        // Of a long line the part around the place.
+        let before = source[line_start..start].char_indices().rev().nth(AROUND - 1).map_or(0, |(at, _)| at);
+        let after = source[start..line_end].char_indices().nth(AROUND).map_or(line_end, |(at, _)| start + at);
+        let shown: String = source[line_start + before..after]
+            .chars()
+            .map(|letter| if letter.is_control() { ' ' } else { letter })
+            .collect();
+        let indent = source[line_start + before..start].chars().count();
         text.push_str(&format!("{name}:{line}:{column}: {what}: {}\n", finding.message));
         text.push_str(&format!("{line:5} | {shown}\n"));
-        text.push_str(&format!("      | {}{}\n", " ".repeat(column - 1), "^".repeat(carets)));
+        text.push_str(&format!("      | {}{}\n", " ".repeat(indent), "^".repeat(carets.min(AROUND))));
+    }
+    if shown_count < findings.len() {
+        let more = findings.len() - shown_count;
+        text.push_str(&format!("{name}: {more} more findings are not shown; change these first.\n"));
     }
     text
 }
@@ -123,6 +145,22 @@ mod tests {
         let shown = render("x.f", "run", &[Finding::warning(Span { start: 90, end: 100 }, "no.")]);
         assert_eq!(shown, "x.f:1:4: warning: no.\n    1 | run\n      |    ^\n");
         assert!(render("x.f", "ö", &[Finding::warning(Span { start: 1, end: 1 }, "no.")]).contains("x.f:1:1"));
+    }
+
+    #[test]
+    fn what_is_no_program_is_told_of_in_a_few_lines() {
+        let source = "~".repeat(100_000);
+        let mut findings: Vec<Finding> =
+            (0..100_000).map(|at| Finding::warning(Span { start: at, end: at + 1 }, "no.")).collect();
+        findings.push(Finding::error(Span { start: 99_999, end: 100_000 }, "wrong."));
+        let shown = render("x.f", &source, &findings);
+        assert!(shown.starts_with("x.f:1:100000: error: wrong.\n"), "{}", &shown[..200]);
+        assert!(shown.ends_with("x.f: 100000 more findings are not shown; change these first.\n"));
+        assert!(shown.len() < 1000, "{}", shown.len());
+        findings.pop();
+        let shown = render("x.f", &source, &findings);
+        assert_eq!(shown.matches(": warning: no.").count(), MOST_SHOWN);
+        assert!(shown.len() < MOST_SHOWN * 500, "{}", shown.len());
     }
 
     #[test]

@@ -185,6 +185,15 @@ fn name_length(text: &str) -> usize {
     if name.len() >= 2 && name.starts_with(|letter: char| letter.is_ascii_alphabetic()) { name.len() } else { 0 }
 }
 
+/// The variable that `text` begins with, without its `$`, and how many bytes it takes.
+pub fn first_variable(text: &str) -> Option<(String, usize)> {
+    let mut lexer = Lexer { source: text, at: 0, findings: Vec::new() };
+    match lexer.peek().filter(|&letter| letter == '$').and_then(|_| lexer.variable()) {
+        Some(Token::Variable(name)) => Some((name, lexer.at)),
+        _ => None,
+    }
+}
+
 /// Whether a text is a bare word from its first letter to its last.
 pub fn is_word(text: &str) -> bool {
     text.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '/' || letter == '-')

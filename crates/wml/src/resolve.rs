@@ -3,15 +3,16 @@
 //! Names, file descriptors and their like count as they are when they are defined; every other value counts as it is when it
 //! is used, that is when the files are created or the run starts.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use crate::ast::{At, Attribute, Command, FlowopNode, Mode, Script, ThreadNode, Value};
+use crate::ast::{At, Attribute, AttributeValue, Command, FlowopNode, Mode, Script, ThreadNode, Value};
 use crate::catalogue;
 use crate::dialect::{Dialect, marks};
 use crate::finding::{Finding, Severity, Span, known};
 use crate::parser::parse;
 use crate::program::{Action, EndMode, Fileset, Program, Type};
-use crate::variables::{Meaning, Variables, one, unknown};
+use crate::variables::{Meaning, Scope, Variables, one, unknown};
 
 mod given;
 mod program;
@@ -24,6 +25,8 @@ const DEFAULT_SECONDS: u64 = 60;
 const SLOTS: u64 = 128;
 /// The deepest that composite flowops stand in each other.
 const DEEPEST: usize = 8;
+/// Flowops of all threads together, those inside composite ones counted each time: composites in each other multiply.
+const MOST_STEPS: u32 = 65_536;
 /// Threads at most: each takes memory before the run begins.
 const MOST_THREADS: u64 = 65_536;
 
@@ -38,6 +41,8 @@ pub struct Options {
     pub directory: Option<String>,
     /// How long the run lasts, whatever the text says.
     pub seconds: Option<u64>,
+    /// What `$(NAME)` is in a text of 1.4.9: names and values of the environment.
+    pub environment: Vec<(String, String)>,
 }
 
 /// A program, unless there are errors among the findings.
@@ -70,8 +75,12 @@ pub fn resolve(script: &Script, mut findings: Vec<Finding>, options: &Options) -
         run: None,
         started: false,
         created: None,
+        room: Cell::new(MOST_STEPS),
     };
     resolver.keep(script, options);
+    if dialect == Dialect::V1_4_9 {
+        resolver.take_environment(&options.environment);
+    }
     for command in &script.commands {
         if resolver.run.is_some() {
             // These have no effect anyway, and end most programs of 1.4.9.
@@ -134,8 +143,17 @@ struct PendingThread<'a> {
 struct PendingFlowop<'a> {
     node: &'a At<FlowopNode>,
     name: String,
-    fd: u64,
-    srcfd: Option<u64>,
+    fd: Slot,
+    srcfd: Option<Slot>,
+}
+
+/// Which slot a flowop uses.
+#[derive(Clone)]
+enum Slot {
+    /// Read where the flowop is defined.
+    Number(u64),
+    /// A variable that only the composite flowop around it has: read where that is used.
+    Local(At<Value>),
 }
 
 struct Composite<'a> {
@@ -162,6 +180,8 @@ struct Resolver<'a> {
     started: bool,
     /// The filesets as they are created by `create files`.
     created: Option<Vec<Fileset>>,
+    /// How many flowops composite ones may still be taken apart into.
+    room: Cell<u32>,
 }
 
 impl<'a> Resolver<'a> {
@@ -180,6 +200,7 @@ impl<'a> Resolver<'a> {
             .iter()
             .filter_map(|command| match &command.value {
                 Command::Set { variable, .. } => Some(variable.value.split('.').next().unwrap_or_default()),
+                Command::DefineRandvar(attributes) => randvar_name(attributes),
                 _ => None,
             })
             .collect();
@@ -216,6 +237,16 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    fn take_environment(&mut self, environment: &[(String, String)]) {
+        for (name, text) in environment {
+            let name = format!("({name})");
+            let value = read_value(text).filter(|_| !self.kept.contains(&name));
+            if let Some(meaning) = value.and_then(|to| self.variables.evaluate(&to, &mut Vec::new())) {
+                self.variables.put_from_environment(&name, meaning);
+            }
+        }
+    }
+
     fn command(&mut self, command: &'a At<Command>) {
         let span = command.span;
         match &command.value {
@@ -237,7 +268,7 @@ impl<'a> Resolver<'a> {
                 if Type::ALL.iter().any(|known| known.name() == name) {
                     self.error(span, format!("{name} is a type of the language; give the composite another name."));
                 }
-                let flowops = self.pending_flowops(flowops);
+                let flowops = self.pending_flowops(flowops, true);
                 self.composites.insert(name, Composite { attributes, flowops });
             }
             Command::Create(what) => self.create(what, span),
@@ -246,6 +277,7 @@ impl<'a> Resolver<'a> {
                 self.run = Some(seconds);
             }
             Command::Psrun { seconds, .. } => {
+                self.warn(span, "Nothing is printed while it runs; for the figures of each second use --json.");
                 let seconds = self.seconds(seconds.as_ref());
                 self.run = Some(seconds);
             }
@@ -321,14 +353,13 @@ impl<'a> Resolver<'a> {
     }
 
     fn define_randvar(&mut self, attributes: &[Attribute], span: Span) {
-        let name = attributes.iter().rev().find(|attribute| attribute.name.value == "name").map(one);
-        let Some(At { value: Value::Variable(name), .. }) = name else {
+        let Some(name) = randvar_name(attributes) else {
             self.error(span, "define randvar needs a variable, as name=$size; give it.");
             return;
         };
-        if !self.kept.contains(&name) {
+        if !self.kept.iter().any(|kept| kept == name) {
             let parameters = self.variables.random(attributes, span, &mut self.findings);
-            self.variables.put(&name, Meaning::Random(parameters));
+            self.variables.put(name, Meaning::Random(parameters));
         }
     }
 
@@ -386,13 +417,13 @@ impl<'a> Resolver<'a> {
             if thread.value.flowops.is_empty() {
                 self.error(thread.span, "This thread has no flowop; give it one.");
             }
-            let flowops = self.pending_flowops(&thread.value.flowops);
+            let flowops = self.pending_flowops(&thread.value.flowops, false);
             pending.push(PendingThread { name, attributes: &thread.value.attributes, flowops });
         }
         self.processes.push(PendingProcess { name, attributes, threads: pending });
     }
 
-    fn pending_flowops(&mut self, flowops: &'a [At<FlowopNode>]) -> Vec<PendingFlowop<'a>> {
+    fn pending_flowops(&mut self, flowops: &'a [At<FlowopNode>], in_composite: bool) -> Vec<PendingFlowop<'a>> {
         flowops
             .iter()
             .map(|node| {
@@ -401,13 +432,14 @@ impl<'a> Resolver<'a> {
                 let mut slot = |wanted: &str| {
                     let attribute = attributes.iter().rev().find(|attribute| attribute.name.value == wanted)?;
                     let value = one(attribute);
-                    let number = self.variables.scope().whole(&value, &mut self.findings)?;
-                    if number >= SLOTS {
-                        self.error(value.span, format!("A thread has slots 0 to {}; give one of them.", SLOTS - 1));
+                    match &value.value {
+                        Value::Variable(name) if in_composite && self.variables.get(name).is_none() => {
+                            Some(Slot::Local(value))
+                        }
+                        _ => slot_number(self.variables.scope(), &value, &mut self.findings).map(Slot::Number),
                     }
-                    Some(number.min(SLOTS - 1))
                 };
-                let (fd, srcfd) = (slot("fd").unwrap_or(0), slot("srcfd"));
+                let (fd, srcfd) = (slot("fd").unwrap_or(Slot::Number(0)), slot("srcfd"));
                 PendingFlowop { node, name, fd, srcfd }
             })
             .collect()
@@ -433,6 +465,25 @@ impl<'a> Resolver<'a> {
             (0, _) => None,
             (seconds, _) => Some(seconds),
         }
+    }
+}
+
+/// The number of a slot.
+fn slot_number(scope: Scope<'_>, value: &At<Value>, findings: &mut Vec<Finding>) -> Option<u64> {
+    let number = scope.whole(value, findings)?;
+    if number >= SLOTS {
+        let message = format!("A thread has slots 0 to {}; give one of them.", SLOTS - 1);
+        findings.push(Finding::error(value.span, message));
+    }
+    Some(number.min(SLOTS - 1))
+}
+
+/// The variable that `define randvar` makes.
+fn randvar_name(attributes: &[Attribute]) -> Option<&str> {
+    let name = attributes.iter().rev().find(|attribute| attribute.name.value == "name")?;
+    match &name.value {
+        Some(At { value: AttributeValue::One(Value::Variable(name)), .. }) => Some(name),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Variables: what they mean when they are used, and the numbers and words that attributes get from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ast::{Assigned, At, Attribute, AttributeValue, Operator, Value};
@@ -41,6 +41,7 @@ pub struct RandomParameters {
 #[derive(Debug, Clone, Default)]
 pub struct Variables {
     known: BTreeMap<String, Meaning>,
+    of_environment: BTreeSet<String>,
     next_id: usize,
 }
 
@@ -66,11 +67,16 @@ impl Variables {
     }
 
     pub fn names(&self) -> Vec<&str> {
-        self.known.keys().map(String::as_str).collect()
+        self.known.keys().filter(|name| !self.of_environment.contains(*name)).map(String::as_str).collect()
     }
 
     pub fn put(&mut self, name: &str, meaning: Meaning) {
         self.known.insert(name.to_owned(), meaning);
+    }
+
+    pub fn put_from_environment(&mut self, name: &str, meaning: Meaning) {
+        self.put(name, meaning);
+        self.of_environment.insert(name.to_owned());
     }
 
     fn new_id(&mut self) -> usize {
@@ -297,6 +303,13 @@ impl Scope<'_> {
             Value::Text(text) => Some(Meaning::Text(unescape(text))),
             Value::Variable(name) => {
                 let meaning = self.lookup(name);
+                if let Some(from) = meaning.as_ref().filter(|_| self.globals.of_environment.contains(name)) {
+                    let message = format!(
+                        "${name} is {} here, from the environment; to have it so everywhere give --set '{name}=VALUE'.",
+                        from.shown()
+                    );
+                    findings.push(Finding::warning(value.span, message));
+                }
                 if meaning.is_none() {
                     let mut names = self.globals.names();
                     names.extend(self.locals.into_iter().flat_map(|locals| locals.keys().map(String::as_str)));
@@ -381,13 +394,12 @@ impl Scope<'_> {
                 rest = after;
                 continue;
             }
-            let (tokens, _) = crate::lexer::lex(rest);
-            match tokens.first().map(|placed| (&placed.token, placed.span)) {
-                Some((crate::lexer::Token::Variable(name), span)) if span.start == 0 => {
+            match crate::lexer::first_variable(rest) {
+                Some((name, end)) => {
                     // A point after a name ends a sentence here, unless the field is there.
                     let (name, end) = match name.split_once('.') {
-                        Some((base, _)) if self.lookup(name).is_none() => (base, 1 + base.len()),
-                        _ => (name.as_str(), span.end),
+                        Some((base, _)) if self.lookup(&name).is_none() => (base, 1 + base.len()),
+                        _ => (name.as_str(), end),
                     };
                     match self.lookup(name) {
                         Some(meaning) => result.push_str(&meaning.shown()),

@@ -101,6 +101,10 @@ fn what_cannot_run_says_what_to_do() {
         (around("usage \"x\"\nforeach $aa in 1,2 { run 3 }", "flowop hog name=h"), "--set aa=VALUE"),
         ("define process name=p { thread name=t { flowop hog name=h } }".to_owned(), "say how long with --seconds"),
         ("run 5".to_owned(), "defines no process"),
+        (
+            "define process name=p { thread name=t,instances=0 { flowop hog name=h } } run 5".to_owned(),
+            "no thread to run",
+        ),
         ("define process name=p { thread name=t { flowop hog name=h }".to_owned(), "This '{' is not closed"),
         ("echo \"open".to_owned(), "close it with a double quote"),
     ] {
@@ -154,7 +158,7 @@ fn what_the_user_sets_wins() {
         set: vec![("io".to_owned(), "16k".to_owned())],
         directory: Some("/mnt/x y".to_owned()),
         seconds: Some(2),
-        dialect: None,
+        ..Options::default()
     };
     let program = checked(&text, &options).expect("is right");
     assert_eq!(program.filesets[0].path, "/mnt/x y");
@@ -166,6 +170,11 @@ fn what_the_user_sets_wins() {
             .expect_err("refused")
             .contains("--set iio: the file sets no such variable; did you mean io?")
     );
+    let old =
+        around("define randvar name=$rv,type=uniform,min=1k,mean=2k", "flowop read name=r,filesetname=set,iosize=$rv");
+    let fixed = Options { set: vec![("rv".to_owned(), "4k".to_owned())], ..Options::default() };
+    let read = checked(&old, &fixed).expect("is right").processes[0].threads[0].flowops[0].iosize.clone();
+    assert_eq!(read, Number::Whole(4096));
     let random = Options {
         set: vec![("io".to_owned(), "randvar(type=uniform,min=1k,mean=2k)".to_owned())],
         ..Options::default()
@@ -189,6 +198,53 @@ fn composite_flowops_have_local_variables_that_work() {
     assert_eq!((&flowops[0].iters, &flowops[1].iters), (&Number::Whole(2), &Number::Whole(3)));
     let itself = around("define flowop name=again { flowop again name=x }", "flowop again name=a");
     assert!(refused(&itself).contains("too deep"));
+    let many = "flowop again name=x\n".repeat(30);
+    let tree = around(&format!("define flowop name=again {{\n{many}}}"), "flowop again name=a");
+    assert!(refused(&tree).contains("use fewer of them"));
+}
+
+#[test]
+fn a_target_is_looked_for_inside_its_composite_flowop_first() {
+    let text = around(
+        "define flowop name=two { flowop hog name=work,value=1\nflowop finishoncount name=end,value=5,target=work }",
+        "flowop hog name=work,value=1\nflowop two name=one\nflowop two name=other",
+    );
+    let flowops = program(&text).processes[0].threads[0].flowops.clone();
+    let targets: Vec<_> = flowops[1..].iter().map(|of| of.inner[1].target.as_deref()).collect();
+    assert_eq!(targets, [Some("one.work"), Some("other.work")]);
+}
+
+#[test]
+fn the_old_dialect_takes_variables_from_the_environment() {
+    let text = around("usage \"x\"\nset $io=$(PIECE)", "flowop read name=r,filesetname=set,iosize=$io");
+    let environment = vec![("PIECE".to_owned(), "16k".to_owned()), ("OTHER".to_owned(), "x".to_owned())];
+    let options = Options { environment, ..Options::default() };
+    let (script, findings) = parse(&text);
+    let resolved = resolve(&script, findings, &options);
+    assert!(resolved.findings.iter().any(|finding| finding.message.starts_with("$(PIECE) is 16384 here")));
+    let read = resolved.program.expect("is right").processes[0].threads[0].flowops[0].iosize.clone();
+    assert_eq!(read, Number::Whole(16384));
+    let set = Options { set: vec![("(PIECE)".to_owned(), "4k".to_owned())], ..options.clone() };
+    let read = checked(&text, &set).expect("is right").processes[0].threads[0].flowops[0].iosize.clone();
+    assert_eq!(read, Number::Whole(4096));
+    assert!(refused(&text).contains("give it with --set '(PIECE)=VALUE'"));
+    let new = Options { dialect: Some(Dialect::V1_5), ..options };
+    let new = checked(&text, &new).expect_err("refused");
+    assert!(new.contains("$(PIECE) is not set"), "{new}");
+}
+
+#[test]
+fn a_local_variable_can_say_which_slot() {
+    let text = around(
+        "define flowop name=two,$slot=3 { flowop openfile name=open,filesetname=set,fd=$slot\n         flowop writewholefile name=put,fd=$slot,srcfd=$slot\nflowop closefile name=close,fd=$slot }",
+        "flowop two name=one\nflowop two name=other,$slot=5",
+    );
+    let flowops = program(&text).processes[0].threads[0].flowops.clone();
+    let slots = |at: usize| flowops[at].inner.iter().map(|step| step.fd).collect::<Vec<_>>();
+    assert_eq!((slots(0), slots(1)), (vec![3, 3, 3], vec![5, 5, 5]));
+    assert_eq!(flowops[1].inner[1].srcfd, Some(5));
+    assert!(refused(&text.replace("$slot=5", "$slot=500")).contains("slots 0 to 127"));
+    assert!(refused(&text.replace("two,$slot=3", "two")).contains("$slot is not set"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Asynchronous writes: one more thread carries them out in order, as the C library does for one file.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -25,6 +25,8 @@ struct Job {
 struct State {
     completed: AtomicU64,
     errno: AtomicI32,
+    /// The run is over: what is not begun is left out, as with a process that ends.
+    given_up: AtomicBool,
     lock: Mutex<()>,
     one_completed: Condvar,
 }
@@ -44,8 +46,10 @@ impl Aio {
         let (shared, seen) = (Arc::clone(shared), Arc::clone(&state));
         let writer = move || {
             for job in to_do {
-                if let Err(errno) = shared.system.pwrite(job.fd.as_fd(), &job.data, job.offset) {
-                    seen.errno.store(errno.raw_os_error(), Ordering::Relaxed);
+                if !seen.given_up.load(Ordering::Relaxed) {
+                    if let Err(errno) = shared.system.pwrite(job.fd.as_fd(), &job.data, job.offset) {
+                        seen.errno.store(errno.raw_os_error(), Ordering::Relaxed);
+                    }
                 }
                 // The file is given up before the write counts as done: whoever waits may close it.
                 drop(job);
@@ -96,6 +100,7 @@ impl Aio {
 
 impl Drop for Aio {
     fn drop(&mut self) {
+        self.state.given_up.store(true, Ordering::Relaxed);
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

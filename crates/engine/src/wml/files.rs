@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -162,7 +162,7 @@ impl Files {
         let mut path = Vec::new();
         write(self, &mut path);
         path.pop();
-        PathBuf::from(std::ffi::OsString::from(String::from_utf8_lossy(&path).into_owned()))
+        PathBuf::from(std::ffi::OsString::from_vec(path))
     }
 
     /// Makes the directories and those files that exist at the start; returns how many bytes were written.
@@ -193,10 +193,7 @@ impl Files {
         builder.recursive(false);
         for number in 1..self.tree.directories.len() as u32 {
             let path = self.path_buf(|files, path| files.path(path, |path| files.tree.write_directory(number, path)));
-            match builder.create(&path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                outcome => outcome.map_err(refuse)?,
-            }
+            make_or_keep(&builder, &path).map_err(refuse)?;
         }
         let chosen = choose(self.tree.files.len() as u32, fileset.prealloc, streams);
         for &member in &chosen {
@@ -204,10 +201,7 @@ impl Files {
         }
         let bytes = self.write_files(fileset, &chosen, reuse, content).map_err(refuse)?;
         for member in choose(self.tree.leaf_directories.len() as u32, fileset.prealloc, streams) {
-            match builder.create(self.path_buf(|files, path| files.leaf_path(member, path))) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                outcome => outcome.map_err(refuse)?,
-            }
+            make_or_keep(&builder, &self.path_buf(|files, path| files.leaf_path(member, path))).map_err(refuse)?;
             locked(&self.leaf_directories.population).set_exists(member, true);
         }
         self.at_start = self.count();
@@ -220,8 +214,12 @@ impl Files {
     /// A sentence, when nothing was created.
     pub fn assume(&mut self, fileset: &Fileset, streams: &mut Streams) -> Result<u64, String> {
         let top = self.path_buf(|files, path| files.path(path, |_| {}));
-        if !top.is_dir() {
-            return Err(format!("{} is not there; create the files first, with --stage create.", top.display()));
+        // A link in its place leads elsewhere.
+        if !fs::symlink_metadata(&top).is_ok_and(|there| there.is_dir()) {
+            return Err(format!(
+                "{} is no directory that is there; create the files first, with --stage create.",
+                top.display()
+            ));
         }
         for member in choose(self.tree.files.len() as u32, fileset.prealloc, streams) {
             locked(&self.members.population).set_exists(member, true);
@@ -275,11 +273,25 @@ fn choose(members: u32, percent: u64, streams: &mut Streams) -> Vec<u32> {
     chosen
 }
 
+/// Makes a directory unless it is there; what is there in its place may be a link to elsewhere, and is not followed.
+fn make_or_keep(builder: &fs::DirBuilder, path: &Path) -> io::Result<()> {
+    match builder.create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::symlink_metadata(path)?.is_dir() {
+            true => Ok(()),
+            false => Err(io::Error::other(format!("{} is there and is no directory", path.display()))),
+        },
+        outcome => outcome,
+    }
+}
+
 fn write_file(path: &Path, size: u64, reuse: bool, trust: bool, source: &mut Source, zeros: &[u8]) -> io::Result<u64> {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create(true).mode(0o644).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
     if reuse {
         match fs::symlink_metadata(path) {
+            Ok(there) if !there.is_file() => {
+                return Err(io::Error::other(format!("{} is there and is no file", path.display())));
+            }
             Ok(_) if trust => return options.open(path).map(|_| 0),
             Ok(there) if there.len() == size => return Ok(0),
             Ok(there) if there.len() > size => {

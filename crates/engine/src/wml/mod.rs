@@ -71,6 +71,7 @@ pub const DIFFERENCES: &[&str] = &[
     "each thread has its own stream of random numbers",
     "processes are groups of threads in one process",
     "asynchronous writes are carried out by one more thread for each thread that asks for them",
+    "a tree with reuse is kept however short its path is",
     "composite flowops have working local variables",
     "a file to be synced that is closed counts as an error, and descriptor 0 is left alone",
 ];
@@ -139,6 +140,13 @@ fn source(file: &str) -> Result<String, String> {
     }
 }
 
+/// The environment, as far as it is text.
+fn environment() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
 fn check_text(name: &str, text: &str, options: &Options) -> Result<Checked, String> {
     let (script, findings) = parse(text);
     let resolved = resolve(&script, findings, options);
@@ -163,11 +171,10 @@ pub fn check(
     seconds: Option<u64>,
 ) -> Result<u8, String> {
     let text = source(file)?;
-    let options = Options { dialect, set, seconds, directory: None };
+    let options = Options { dialect, set, seconds, directory: None, environment: environment() };
     let (script, findings) = parse(&text);
     let warnings = render(file, &text, &resolve(&script, findings, &options).findings);
     let checked = check_text(file, &text, &options)?;
-    print!("{warnings}");
-    println!("{}", run::described(file, &checked.program)?);
+    run::say(&(warnings + &run::described(file, &checked.program)?))?;
     Ok(0)
 }

@@ -160,27 +160,32 @@ impl Latency {
 
 /// The table that a person reads.
 pub fn table(report: &Report) -> String {
-    let mut lines = Vec::new();
+    let quirks = match report.fixes.as_slice() {
+        [] => "every quirk of filebench kept".to_owned(),
+        fixes => format!("without filebench's {}", fixes.join(", ")),
+    };
+    let mut lines = vec![format!("{}: dialect {}, data {}, {quirks}", report.file, report.dialect, report.data)];
     for set in &report.filesets {
         lines.push(format!(
-            "fileset {}: {} files in {} directories, {:.3} MiB; {} at the start, {} at the end",
+            "fileset {}: {} files in {} directories, {:.3} MiB; {} at the start, {} at the end (drift {:+})",
             set.name,
             set.files,
             set.directories,
             set.bytes as f64 / 1_048_576.0,
             set.at_start,
-            set.at_end
+            set.at_end,
+            set.drift
         ));
     }
     lines.push(format!(
-        "{:<24} {:>10} {:>11} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "flowop", "count", "per s", "MiB/s", "mean ms", "p50", "p95", "p99", "max"
+        "{:<24} {:>10} {:>11} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "flowop", "count", "per s", "MiB/s", "mean ms", "p50", "p95", "p99", "p99.9", "max"
     ));
     let ms = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
     for flowop in &report.flowops {
         let latency = &flowop.latency_ms;
         lines.push(format!(
-            "{:<24} {:>10} {:>11.1} {:>10.2} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "{:<24} {:>10} {:>11.1} {:>10.2} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
             flowop.name,
             flowop.count,
             flowop.per_s,
@@ -189,6 +194,7 @@ pub fn table(report: &Report) -> String {
             ms(latency.p50),
             ms(latency.p95),
             ms(latency.p99),
+            ms(latency.p99_9),
             ms(latency.max)
         ));
     }
@@ -205,6 +211,9 @@ pub fn table(report: &Report) -> String {
         ms(summary.mean_ms),
         ms(report.cpu.us_per_op)
     ));
+    for flowop in report.flowops.iter().filter(|flowop| flowop.errors > 0) {
+        lines.push(format!("{} errors of {}", flowop.errors, flowop.name));
+    }
     if summary.skipped_deletes > 0 {
         lines.push(format!("{} deletes skipped a file that was open elsewhere", summary.skipped_deletes));
     }

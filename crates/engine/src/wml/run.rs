@@ -22,7 +22,7 @@ use super::shared::{Ending, Events, Progress, Shared, meeting_points, wants_prog
 use super::system::{Kernel, System};
 use super::tally::{Names, Totals, summary, whereabouts};
 use super::worker::{Latencies, Plan, Watch, Worker};
-use super::{Checked, DIFFERENCES, Fix, Request, Stage, SystemCommands, check_text, place, source};
+use super::{Checked, DIFFERENCES, Fix, Request, Stage, SystemCommands, check_text, environment, place, source};
 
 /// How long threads have to end after the run; a sync may take its time.
 const GRACE: Duration = Duration::from_secs(60);
@@ -48,24 +48,38 @@ pub fn run(request: &Request) -> Result<u8, String> {
         set: request.set.clone(),
         directory: Some(directory.to_string_lossy().into_owned()),
         seconds: request.seconds,
+        environment: environment(),
     };
     let checked = check_text(&request.file, &text, &options)?;
-    block_signals();
     if request.stage == Stage::Create {
-        println!("{}", serde_json::json!(create(request, &directory, &checked.program)?));
+        say(&serde_json::json!(create(request, &directory, &checked.program)?).to_string())?;
         return Ok(0);
     }
-    let report = execute(request, &directory, checked, Kernel)?;
+    let report = execute(request, &directory, checked, Kernel, block_signals)?;
     if request.json {
-        println!("{}", serde_json::json!(report));
+        say(&serde_json::json!(report).to_string())?;
     } else {
-        println!("{}", table(&report));
+        say(&table(&report))?;
     }
     let code = if report.ended.early { ENDED_EARLY } else { 0 };
     if code != 0 {
         eprintln!("strata-engine: the run ended early: {}", report.ended.why);
     }
     Ok(code)
+}
+
+/// Writes to standard output; whoever closed it has read enough.
+///
+/// # Errors
+/// A sentence, when nothing can be written there.
+pub fn say(text: &str) -> Result<(), String> {
+    use std::io::{ErrorKind, Write, stdout};
+    match writeln!(stdout(), "{text}") {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("The result cannot be written ({error}); lead standard output elsewhere."))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Says what a program will do.
@@ -77,6 +91,19 @@ pub fn described(name: &str, program: &Program) -> Result<String, String> {
     let mode = mode_name(program.mode);
     let time = program.seconds.map_or("until its threads are done".to_owned(), |seconds| format!("{seconds} s"));
     let _ = writeln!(text, "{name}: dialect {}, mode {mode}, {time}", program.dialect.name());
+    for action in &program.before {
+        let _ = match action {
+            Action::CreateFiles => writeln!(text, "first: create the files"),
+            Action::Echo(said) => writeln!(text, "first: say '{said}'"),
+            Action::Sleep(seconds) => writeln!(text, "first: sleep {seconds} s"),
+            Action::System(command) => {
+                writeln!(text, "first: the command '{command}', refused unless --system is run or skip")
+            }
+        };
+    }
+    if program.events_per_s > 0 {
+        let _ = writeln!(text, "event generator: {} events per second", program.events_per_s);
+    }
     let mut streams = Streams::new(None);
     let mut lines = Vec::new();
     for fileset in program.filesets.iter().rev() {
@@ -132,11 +159,18 @@ fn raise_file_limit() {
     }
 }
 
-/// Creates the files, runs the threads and reports.
+/// Creates the files, runs the threads and reports. `ready` is called when the files are there: a signal before that ends
+/// the process at once, because nothing is measured yet.
 ///
 /// # Errors
 /// A sentence, when the run could not begin.
-pub fn execute<S: System>(request: &Request, directory: &Path, checked: Checked, system: S) -> Result<Report, String> {
+pub fn execute<S: System>(
+    request: &Request,
+    directory: &Path,
+    checked: Checked,
+    system: S,
+    ready: impl FnOnce(),
+) -> Result<Report, String> {
     let Checked { program, warnings } = checked;
     let began = Instant::now();
     raise_file_limit();
@@ -162,6 +196,7 @@ pub fn execute<S: System>(request: &Request, directory: &Path, checked: Checked,
         }
     }
     created.carry_out(request.stage, &program, request.content)?;
+    ready();
     let Creation { filesets, written, .. } = created;
     let setup_s = began.elapsed().as_secs_f64();
     let run = Run::new(request, &program, filesets, system);
@@ -407,7 +442,8 @@ impl Window {
                 return series;
             }
             let done: u64 = names.passes();
-            if done != seen {
+            // Who sleeps because the program says so is not stuck.
+            if done != seen || names.someone_sleeps() {
                 (seen, since) = (done, Instant::now());
             } else if since.elapsed().as_secs() >= stuck_after_s {
                 shared.end(Ending::Stuck { seconds: stuck_after_s, at: names.places() });

@@ -65,6 +65,14 @@ impl Names {
         self.totals().iter().map(|[count, _, _, skipped, errors, _]| count + skipped + errors).sum()
     }
 
+    /// Whether a thread is in a `delay`.
+    pub fn someone_sleeps(&self) -> bool {
+        self.watches.iter().any(|watch| {
+            let at = watch.current.load(Ordering::Relaxed) as usize;
+            watch.flowops.get(at).is_some_and(|(_, of)| *of == Type::Delay)
+        })
+    }
+
     /// Where the threads are, as many as are worth reading.
     pub fn places(&self) -> Vec<String> {
         self.watches.iter().take(8).map(|watch| whereabouts(watch)).collect()

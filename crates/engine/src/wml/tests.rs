@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use strata_wml::{Options, Streams, lay_out};
 use tempfile::TempDir;
 
+use super::aio::Aio;
 use super::builtin::{PROGRAMS, text};
 use super::content::Content;
 use super::files::{Files, Kind, locked};
@@ -175,7 +176,7 @@ fn ran_with(directory: &Path, program: &str, change: impl FnOnce(&mut Request), 
         program,
         &Options { directory: Some(real.display().to_string()), set: request.set.clone(), ..Options::default() },
     );
-    execute(&request, &real, checked.expect("is right"), system).expect("begins")
+    execute(&request, &real, checked.expect("is right"), system, || ()).expect("begins")
 }
 
 fn ran(directory: &Path, program: &str) -> Report {
@@ -482,6 +483,34 @@ fn a_failed_call_ends_the_run_with_what_happened_where() {
 }
 
 #[test]
+fn a_failure_names_the_file_that_it_was_about() {
+    let directory = temporary();
+    let flowops = "flowop openfile name=o,filesetname=set,fd=1\nflowop statfile name=s,filesetname=set\n\
+                   flowop appendfile name=w,fd=1,iosize=1k\nflowop closefile name=c,fd=1";
+    let program = around(directory.path(), "", flowops).replace("prealloc=50", "prealloc");
+    let system = Recorder { fail: Some(("write", Errno::NOSPC)), ..Recorder::default() };
+    let report = ran_with(directory.path(), &program, |_| {}, system);
+    // The file that was opened, not the one that was looked at since.
+    assert!(report.ended.why.ends_with("/set/00000001/00000001)"), "{}", report.ended.why);
+}
+
+#[test]
+fn writes_that_have_not_begun_when_the_run_is_over_are_left_out() {
+    let directory = temporary();
+    let text = around(directory.path(), "", "flowop statfile name=s,filesetname=set");
+    let program = check_text("test", &text, &Options::default()).expect("is right").program;
+    let system = Recorder { hang: Some("pwrite"), ..Recorder::default() };
+    let shared = Run::new(&request(directory.path()), &program, Vec::new(), system).shared;
+    let mut aio = Aio::start(&shared);
+    let file = std::sync::Arc::new(OwnedFd::from(fs::File::create(directory.path().join("file")).expect("works")));
+    for _ in 0..100 {
+        aio.submit(std::sync::Arc::clone(&file), 0, vec![0; 512]).expect("works");
+    }
+    drop(aio);
+    assert!(shared.system.taken().len() <= 1);
+}
+
+#[test]
 fn a_directory_that_vanishes_ends_the_run() {
     let directory = temporary();
     let inside = directory.path().join("inside");
@@ -505,6 +534,15 @@ fn a_run_in_which_nothing_goes_on_is_ended() {
     let system = Recorder { hang: Some("stat"), ..Recorder::default() };
     let report = ran_with(directory.path(), &program, |request| request.stuck_after_s = 1, system);
     assert!(report.ended.early && report.ended.why.contains("p-1/t-1 in s"), "{}", report.ended.why);
+}
+
+#[test]
+fn a_thread_that_sleeps_is_not_stuck() {
+    let directory = temporary();
+    let program = around(directory.path(), "", "flowop statfile name=s,filesetname=set\nflowop delay name=d,value=4")
+        .replace("run 20", "set mode quit timeout\nrun 3");
+    let report = ran_with(directory.path(), &program, |request| request.stuck_after_s = 1, Recorder::default());
+    assert!(!report.ended.early, "{}", report.ended.why);
 }
 
 #[test]
@@ -658,7 +696,7 @@ fn files_outside_the_directory_and_commands_are_refused() {
     let real = directory.path().canonicalize().expect("works");
     let try_it = |program: &str| {
         let checked = check_text("test", program, &Options::default()).expect("is right");
-        execute(&request(directory.path()), &real, checked, Recorder::default()).map(drop).expect_err("refused")
+        execute(&request(directory.path()), &real, checked, Recorder::default(), || ()).map(drop).expect_err("refused")
     };
     assert!(try_it(&program).contains("--allow-path"));
     assert_eq!(fs::read_dir(elsewhere.path()).expect("works").count(), 0);
@@ -670,6 +708,43 @@ fn files_outside_the_directory_and_commands_are_refused() {
     assert!(directory.path().join("set").is_file());
     let commands = around(directory.path(), "system \"touch x\"", "flowop statfile name=s,filesetname=set");
     assert!(try_it(&commands).contains("--system run"));
+}
+
+#[test]
+fn a_link_in_a_tree_that_is_kept_is_not_followed() {
+    let load = "flowop statfile name=s,filesetname=set\nflowop finishoncount name=f,value=1,target=s";
+    for stage in [Stage::All, Stage::Run] {
+        for link in ["set", "set/00000001", "set/00000001/00000001"] {
+            let (directory, elsewhere) = (temporary(), temporary());
+            let program = around(directory.path(), "", load).replace("prealloc=50", "prealloc,reuse");
+            let place = directory.path().join(link);
+            fs::create_dir_all(place.parent().expect("has one")).expect("works");
+            std::os::unix::fs::symlink(elsewhere.path(), &place).expect("works");
+            if stage == Stage::Run && link != "set" {
+                continue;
+            }
+            let mut request = request(directory.path());
+            request.stage = stage;
+            let real = directory.path().canonicalize().expect("works");
+            let checked = check_text("test", &program, &Options::default()).expect("is right");
+            let why = execute(&request, &real, checked, Recorder::default(), || ()).map(drop).expect_err("refused");
+            assert!(why.contains("no directory") || why.contains("no file"), "{link}: {why}");
+            assert_eq!(fs::read_dir(elsewhere.path()).expect("works").count(), 0, "{link}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_whose_name_is_no_text_is_the_one_that_is_used() {
+    use std::os::unix::ffi::OsStrExt;
+    let base = temporary();
+    let directory = base.path().join(std::ffi::OsStr::from_bytes(b"x\xff"));
+    fs::create_dir(&directory).expect("works");
+    let load = "flowop statfile name=s,filesetname=set\nflowop finishoncount name=f,value=1,target=s";
+    let program = around(Path::new("inside"), "", load);
+    let report = ran(&directory, &program);
+    assert!(!report.ended.early, "{}", report.ended.why);
+    assert_eq!(fs::read_dir(base.path()).expect("works").count(), 1);
 }
 
 #[test]

@@ -146,6 +146,8 @@ pub struct Worker<'a, S: System> {
     source: Source,
     random: Uniforms,
     path: Vec<u8>,
+    /// The file that the flowop moves data of, by its slot: what a failure is told of, in place of `path`.
+    handled: Option<(usize, u32)>,
     parent: Vec<u8>,
     histograms: Vec<Option<Histogram<u32>>>,
     drawn: Vec<(u64, f64, f64)>,
@@ -165,6 +167,16 @@ fn steps(flowops: &[Flowop], names: &mut Vec<(String, Type)>) -> Vec<Step> {
             Step { id, flowop: flowop.clone(), inner, target: None }
         })
         .collect()
+}
+
+/// Draws what counts for the whole run.
+fn settle(steps: &mut [Step], random: &mut Uniforms) {
+    for step in steps {
+        if let Number::Random(_) = step.flowop.workingset {
+            step.flowop.workingset = Number::Whole(step.flowop.workingset.whole(random));
+        }
+        settle(&mut step.inner, random);
+    }
 }
 
 fn find_targets(steps: &mut [Step], names: &[(String, Type)]) {
@@ -222,6 +234,9 @@ impl<'a, S: System> Worker<'a, S> {
             // Being nicer needs no right; a thread has a priority of its own.
             let _ = rustix::process::setpriority_process(None, plan.nice);
         }
+        let mut random = Uniforms(Random::new(shared.seed, plan.number));
+        let mut steps = plan.steps;
+        settle(&mut steps, &mut random);
         let worker = Self {
             watch: plan.watch,
             process: plan.process,
@@ -232,8 +247,9 @@ impl<'a, S: System> Worker<'a, S> {
             memsize: plan.memsize,
             buffers: (0..count).map(|_| Memory::default()).collect(),
             source: Source::new(shared.content, shared.seed, plan.number),
-            random: Uniforms(Random::new(shared.seed, plan.number)),
+            random,
             path: Vec::with_capacity(4096),
+            handled: None,
             parent: Vec::with_capacity(4096),
             histograms: vec![None; count],
             drawn: vec![(0, 0.0, 0.0); count],
@@ -242,7 +258,7 @@ impl<'a, S: System> Worker<'a, S> {
             aio: None,
             shared,
         };
-        (worker, plan.steps)
+        (worker, steps)
     }
 
     /// Runs until the run ends or this thread is done.
@@ -267,6 +283,9 @@ impl<'a, S: System> Worker<'a, S> {
             (Halt::NoResource(_), EndMode::FirstDone) => self.shared.end(Ending::Done),
             (Halt::NoResource(_), EndMode::AllDone) => {}
             (Halt::Failed(why, errno), _) => {
+                if let Some((set, member)) = self.handled {
+                    self.shared.files[set].file_path(member, &mut self.path);
+                }
                 let path = String::from_utf8_lossy(self.path.strip_suffix(b"\0").unwrap_or(&self.path)).into_owned();
                 let why = match errno {
                     Some(errno) if path.is_empty() => std::io::Error::from(errno).to_string(),
@@ -303,6 +322,7 @@ impl<'a, S: System> Worker<'a, S> {
         };
         for _ in 0..times {
             self.watch.current.store(step.id as u32, Ordering::Relaxed);
+            self.handled = None;
             let cpu = if self.shared.cpu_per_flowop { thread_cpu_ns() } else { 0 };
             let outcome = self.perform(step)?;
             match outcome {

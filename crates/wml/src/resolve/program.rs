@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Composite, DEEPEST, Given, MOST_THREADS, Options, PendingFileset, PendingFlowop, PendingProcess, Resolver,
+    Composite, DEEPEST, Given, MOST_STEPS, MOST_THREADS, Options, PendingFileset, PendingFlowop, PendingProcess,
+    Resolver, Slot, slot_number,
 };
 use crate::ast::FlowopNode;
 use crate::catalogue;
@@ -29,6 +30,9 @@ impl Resolver<'_> {
             .iter()
             .flat_map(|process| process.threads.iter().map(|thread| process.instances.saturating_mul(thread.instances)))
             .fold(0, u64::saturating_add);
+        if threads == 0 && !processes.is_empty() {
+            self.error(Span::default(), "The file has no thread to run: give its processes and threads instances.");
+        }
         if threads > MOST_THREADS {
             let message = format!("The file has {threads} threads, more than {MOST_THREADS}; give it fewer instances.");
             self.error(Span::default(), message);
@@ -194,7 +198,15 @@ impl Resolver<'_> {
                         "Composite flowops stand too deep in each other; write them flatter.",
                     ));
                 }
+                Some(_) if self.room.get() == 0 => {
+                    let message = format!(
+                        "Composite flowops come to more than {MOST_STEPS} flowops; use fewer of them in each other."
+                    );
+                    findings.push(Finding::error(node.kind.span, message));
+                }
                 Some(composite) => {
+                    let more = u32::try_from(composite.flowops.len()).unwrap_or(u32::MAX);
+                    self.room.set(self.room.get().saturating_sub(more));
                     let own = self.locals(composite, node, scope, findings);
                     let prefix = format!("{name}.");
                     let of_composite = Given { attributes: composite.attributes, scope };
@@ -206,6 +218,14 @@ impl Resolver<'_> {
                             self.resolved_flowop(step, &prefix, Some(&own), filesets, memsize, depth + 1, findings)
                         })
                         .collect();
+                    // A target is first looked for beside the flowop that names it.
+                    let names: Vec<String> = inner.iter().map(|step: &Flowop| step.name.clone()).collect();
+                    for target in inner.iter_mut().filter_map(|step| step.target.as_mut()) {
+                        let here = format!("{prefix}{target}");
+                        if names.contains(&here) {
+                            *target = here;
+                        }
+                    }
                 }
                 None => {
                     let mut names: Vec<&str> = Type::ALL.iter().map(|known| known.name()).collect();
@@ -251,6 +271,10 @@ impl Resolver<'_> {
         if of == Type::AioWrite && !random {
             findings.push(Finding::error(pending.node.span, "aiowrite writes at random offsets only; add random."));
         }
+        let slot = |slot: Option<&Slot>, findings: &mut Vec<Finding>| match slot? {
+            Slot::Number(number) => Some(*number as usize),
+            Slot::Local(value) => slot_number(scope, value, findings).map(|number| number as usize),
+        };
         let target = given.text("target", findings);
         if of.needs_target() && target.is_none() {
             let message = format!("{} needs to know which flowop; give target=NAME.", of.name());
@@ -260,8 +284,8 @@ impl Resolver<'_> {
             name,
             of,
             fileset,
-            fd: pending.fd as usize,
-            srcfd: pending.srcfd.map(|slot| slot as usize),
+            fd: slot(Some(&pending.fd), findings).unwrap_or(0),
+            srcfd: slot(pending.srcfd.as_ref(), findings),
             opennext: given.boolean("opennext", findings),
             iosize,
             random,

@@ -73,8 +73,8 @@ impl<S: System> Worker<'_, S> {
 
     pub(super) fn write_whole_file(&mut self, step: &Step) -> Outcomes {
         let flowop = &step.flowop;
-        let (slot, fd, own_bytes) = self.opened(flowop)?;
-        let size = match self.slot_bytes(flowop.srcfd.unwrap_or(0)).filter(|_| flowop.srcfd != Some(slot)) {
+        let (_, fd, own_bytes) = self.opened(flowop)?;
+        let size = match self.slot_bytes(flowop.srcfd.unwrap_or(0)) {
             Some(bytes) => bytes,
             None => self.range(flowop, own_bytes),
         };
@@ -202,6 +202,8 @@ impl<S: System> Worker<'_, S> {
 
     pub(super) fn aio_wait(&mut self) -> Outcomes {
         let all = self.shared.fixed(Fix::AioWait);
+        // One of many files: which is not known.
+        self.path.clear();
         let start = self.shared.now();
         if let Some(aio) = &mut self.aio {
             if all {
@@ -215,6 +217,7 @@ impl<S: System> Worker<'_, S> {
     pub(super) fn fsync(&mut self, flowop: &Flowop) -> Outcomes {
         let slot = self.slot(flowop);
         let Some(fd) = &self.slots[slot].fd else { return Err(closed(slot)) };
+        self.handled = self.slots[slot].file;
         let start = self.shared.now();
         self.shared.system.fsync(fd.as_fd())?;
         Ok(done(start, self.shared.now(), 0))
@@ -224,6 +227,7 @@ impl<S: System> Worker<'_, S> {
         let set = Self::fileset(&step.flowop)?;
         let start = self.shared.now();
         for slot in self.slots.iter().filter(|slot| slot.file.is_some_and(|(of, _)| of == set)) {
+            self.handled = slot.file;
             match &slot.fd {
                 Some(fd) => self.shared.system.fsync(fd.as_fd())?,
                 // filebench syncs descriptor 0 then, whatever that is; here it only counts as an error.

@@ -185,6 +185,7 @@ impl<S: System> Worker<'_, S> {
         if !files.take(Kind::File, member, || shared.stopped()) {
             return Err(Halt::Stop);
         }
+        self.handled = Some((set, member));
         let mut fd = self.slots[slot].fd.take();
         let start = shared.now();
         // Asynchronous writes to it are on their way: they hold it as well.
@@ -196,7 +197,6 @@ impl<S: System> Worker<'_, S> {
             _ => Ok(()),
         };
         files.release(Kind::File, member, |population| population.closed(member));
-        self.path.clear();
         outcome?;
         Ok(done(start, shared.now(), 0))
     }
@@ -242,6 +242,7 @@ impl<S: System> Worker<'_, S> {
 
     pub(super) fn stat_file(&mut self, flowop: &Flowop) -> Outcomes {
         if let (Some(fd), true) = (&self.slots[flowop.fd].fd, flowop.fd > 0) {
+            self.handled = self.slots[flowop.fd].file;
             let start = self.shared.now();
             self.shared.system.fstat(fd.as_fd())?;
             return Ok(done(start, self.shared.now(), 0));
@@ -263,6 +264,7 @@ impl<S: System> Worker<'_, S> {
         if self.slots[slot].fd.is_none() {
             self.open_into(flowop, slot)?;
         }
+        self.handled = self.slots[slot].file;
         let bytes = self.slot_bytes(slot).unwrap_or(0);
         match &self.slots[slot].fd {
             Some(fd) => Ok((slot, Arc::clone(fd), bytes)),
