@@ -147,3 +147,22 @@ def test_every_tenant_has_a_guest_of_its_own() -> None:
 def test_a_fork_that_cannot_be_is_said(expression: str, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         lay_out(expression, FILES)
+
+
+@pytest.mark.parametrize(
+    ("expression", "taken"),
+    [
+        ("ssd | lvmthin | snapshot(held=2) | vm | ext4", 2),
+        ("ssd | lvmthin | tenants(2) | snapshot(held=2) | vm | ext4", 4),
+        ("ssd | btrfs | raw | snapshot(held=3) | vm | ext4", 3),
+        ("ssd | zfs | zvol | snapshot(held=2) | vm | xfs", 2),
+        ("ssd | vm | btrfs | snapshot(held=2)", 2),
+    ],
+)
+def test_snapshots_of_a_guest_s_storage_are_held_where_they_are_asked_for(expression: str, taken: int) -> None:
+    """Below the guest by what carries its disk, inside by its own file system."""
+    laid = lay_out(expression, FILES)
+    snapshots = [placed for placed in laid.layers if placed.node.call.name == "snapshot"]
+    assert sum(len(placed.steps()) for placed in snapshots) == taken
+    inside = expression.index("| vm") < expression.index("snapshot")
+    assert all((placed.guest is not None) is inside for placed in snapshots)
