@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 from strata.errors import BadInput
 from strata.layers._steps import output, run, said, sh
-from strata.layers._throttle import OPTIONS
+from strata.layers._throttle import OPTIONS, VERBS
 from strata.model import Command, Completed, Facts, Kind, Place, Provides, Step
 
 TOOLS = {
@@ -201,12 +201,12 @@ ARRANGE = (
 )
 """For the verb create of engines with Docker's command line: "$@" becomes options, the image and its command."""
 
-BASE = r"""
+_BASE = r"""
   base) if [ -s "$d/base" ]; then cat -- "$d/base"; else echo -; fi ;;
 """
 """The verb base: a file holds it."""
 
-ROOM = r"""
+_ROOM = r"""
     sync --file-system "$d/storage"
     if [ "$(stat --file-system --format=%T "$d/storage/.")" = zfs ]; then
       # Each container is a data set of its own: what one has says nothing of the others.
@@ -217,6 +217,15 @@ ROOM = r"""
     df --block-size=1 --output=used,iused "$d/storage" | tail -n 1
 """
 """For the verb room of engines that keep everything in a directory."""
+
+
+def ending(room: str = "") -> str:
+    """The last verbs of every client. `room`: what counts for the verb room before the directory is counted."""
+    unknown = """
+  *) echo "this client does not know '$verb'" >&2; exit 64 ;;
+esac
+"""
+    return "  room)\n" + room + _ROOM + "    ;;\n" + _BASE + VERBS + unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,11 @@ from strata.layers import _instance_pools
 from strata.layers._daemon import UNMARKED
 from strata.layers._device import module_reasons
 from strata.layers._engine import (
-    BASE,
-    ROOM,
     TOOLS,
     Instance,
     begin,
     differences,
+    ending,
     inspect,
     instance,
     prove,
@@ -31,7 +30,7 @@ from strata.layers._engine import (
 )
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._thin_pool import ROOM as POOL_ROOM
-from strata.layers._throttle import AT_START, THROTTLE, VERBS
+from strata.layers._throttle import AT_START, THROTTLE
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 # Each of these would lead to the user's own daemon.
@@ -104,18 +103,8 @@ lxc.signal.halt = SIGTERM" </dev/null || exit 1
   export) exec PROGRAM export "$group-$1" "$2" --quiet ;;
   import) exec PROGRAM import "$1" "$group-$2" --quiet ;;
   info) exec PROGRAM query /1.0/storage-pools/default ;;
-  room)
 """
-    + POOL_ROOM
-    + ROOM
-    + r"""    ;;
-"""
-    + BASE
-    + VERBS
-    + r"""
-  *) echo "this client does not know '$verb'" >&2; exit 64 ;;
-esac
-"""
+    + ending(POOL_ROOM)
 )
 
 

@@ -8,13 +8,12 @@ from strata.errors import BadInput
 from strata.layers._containerd import CONFIGURE, PROGRAMS, start_containerd
 from strata.layers._control_groups import control_group_reasons
 from strata.layers._engine import (
-    BASE,
-    ROOM,
     TOOLS,
     Instance,
     Root,
     begin,
     differences,
+    ending,
     inspect,
     instance,
     needs_filesystem,
@@ -28,7 +27,7 @@ from strata.layers._engine import (
 )
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._thin_pool import ROOM as POOL_ROOM
-from strata.layers._throttle import AT_START, THROTTLE, VERBS
+from strata.layers._throttle import AT_START, THROTTLE
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 from strata.units import format_size
 
@@ -177,18 +176,8 @@ case $verb in
       "$(ctr version | awk '/Version:/ { version = $2 } END { print version }')" "$snapshotter" \
       "$(ctr plugins list "id==$snapshotter" | awk '/snapshotter.v1/ { print $NF }')" \
       "$(readlink -- "$d/storage")" ;;
-  room)
 """
-    + POOL_ROOM
-    + ROOM
-    + r"""    ;;
-"""
-    + BASE
-    + VERBS
-    + r"""
-  *) echo "this client does not know '$verb'" >&2; exit 64 ;;
-esac
-"""
+    + ending(POOL_ROOM)
 )
 
 _OLDEST = {"blockfile": (1, 7), "erofs": (2, 1)}

@@ -12,13 +12,12 @@ from strata.layers._control_groups import control_group_reasons
 from strata.layers._device import module_reasons
 from strata.layers._engine import (
     ARRANGE,
-    BASE,
-    ROOM,
     TOOLS,
     Instance,
     Root,
     begin,
     differences,
+    ending,
     inspect,
     instance,
     needs_filesystem,
@@ -35,7 +34,7 @@ from strata.layers._engine import (
 )
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._thin_pool import ROOM as POOL_ROOM
-from strata.layers._throttle import THROTTLE, VERBS
+from strata.layers._throttle import THROTTLE
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 DRIVERS = ("overlay2", "fuse-overlayfs", "btrfs", "zfs", "vfs", "devicemapper", "aufs", "overlay")
@@ -148,18 +147,8 @@ case $verb in
     [ -z "$("$d/docker" images --all --quiet)" ] ;;
   # `info` alone succeeds without a daemon too
   info) "$d/docker" version >/dev/null && exec "$d/docker" info --format '{{json .}}' ;;
-  room)
 """
-    + POOL_ROOM
-    + ROOM
-    + r"""    ;;
-"""
-    + BASE
-    + VERBS
-    + r"""
-  *) echo "this client does not know '$verb'" >&2; exit 64 ;;
-esac
-"""
+    + ending(POOL_ROOM)
 )
 
 _OLDEST = (19, 3)

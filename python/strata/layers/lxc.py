@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from strata.layers._engine import (
-    BASE,
-    ROOM,
     TOOLS,
     Instance,
     Root,
     begin,
     differences,
+    ending,
     inspect,
     instance,
     other_root,
@@ -24,7 +23,7 @@ from strata.layers._engine import (
     version_reasons,
 )
 from strata.layers._steps import sh, standard_reasons
-from strata.layers._throttle import AT_START, THROTTLE, VERBS
+from strata.layers._throttle import AT_START, THROTTLE
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 _PROGRAMS = ("lxc-start", "lxc-stop", "lxc-attach", "lxc-copy", "lxc-create", "lxc-destroy", "lxc-info", "lxc-ls")
@@ -120,17 +119,8 @@ case $verb in
   info)
     printf '{"version": "%s", "backing": "%s", "root": "%s"}\n' "$(lxc-start --version)" \
       "$(cat "$d/backing")" "$(readlink -- "$d/storage")" ;;
-  room)
 """
-    + ROOM
-    + r"""    ;;
-"""
-    + BASE
-    + VERBS
-    + r"""
-  *) echo "this client does not know '$verb'" >&2; exit 64 ;;
-esac
-"""
+    + ending()
 )
 
 _OLDEST = (3, 0)

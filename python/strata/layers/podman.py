@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from strata.layers._control_groups import control_group_reasons, rootless_reasons
 from strata.layers._engine import (
     ARRANGE,
-    BASE,
-    ROOM,
     TOOLS,
     Instance,
     Root,
     begin,
     differences,
+    ending,
     inspect,
     instance,
     needs_filesystem,
@@ -28,7 +27,7 @@ from strata.layers._engine import (
     version_reasons,
 )
 from strata.layers._steps import sh, standard_reasons
-from strata.layers._throttle import THROTTLE, VERBS
+from strata.layers._throttle import THROTTLE
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 DRIVERS = ("overlay", "vfs", "btrfs", "zfs")
@@ -125,17 +124,8 @@ case $verb in
   count) podman ps --quiet --filter status=running | wc -l ;;
   reset) podman rm --all --force --time 0 --volumes && podman rmi --all --force ;;
   info) exec podman info --format json ;;
-  room)
 """
-    + ROOM
-    + r"""    ;;
-"""
-    + BASE
-    + VERBS
-    + r"""
-  *) echo "this client does not know '$verb'" >&2; exit 64 ;;
-esac
-"""
+    + ending()
 )
 
 _OLDEST = (4, 0)
