@@ -152,6 +152,7 @@ def test_a_campaign_whose_guests_do_not_fit_does_not_begin(tmp_path: Path) -> No
     assert machines_of(tmp_path / "run") == []
 
 
+@pytest.mark.slow
 def test_the_store_keeps_the_way_to_the_disk(tmp_path: Path) -> None:
     """What was typed is kept with every stack, the half beside the lab too."""
     needs("qemu")
