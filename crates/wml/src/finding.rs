@@ -1,5 +1,7 @@
 //! What is wrong, or worth knowing, about a text: where, and what to do.
 
+use std::collections::HashSet;
+
 /// A part of a text: bytes from `start` up to `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
 pub struct Span {
@@ -47,6 +49,8 @@ impl Finding {
     }
 }
 
+/// As many known names a sentence gives.
+const NAMED: usize = 50;
 /// As many findings as a person reads; a file that is no program at all has thousands.
 const MOST_SHOWN: usize = 200;
 /// How many characters of a line are shown before and after the start of a place.
@@ -102,13 +106,20 @@ fn floor(source: &str, at: usize) -> usize {
     at
 }
 
-/// The known names in a sentence, the one that was perhaps meant first.
+/// The known names in a sentence, each once and the one that was perhaps meant first. Of very many the first are named:
+/// a program may have tens of thousands.
 pub(crate) fn known(wrong: &str, names: &[&str]) -> String {
+    let mut seen = HashSet::new();
+    let names: Vec<&str> = names.iter().copied().filter(|name| seen.insert(*name)).collect();
     let near = names.iter().min_by_key(|name| distance(wrong, name)).filter(|name| distance(wrong, name) <= 2);
+    let mut listed = names[..names.len().min(NAMED)].join(", ");
+    if names.len() > NAMED {
+        listed.push_str(&format!(" and {} more", names.len() - NAMED));
+    }
     match near {
-        Some(name) => format!("did you mean {name}? Known are {}", names.join(", ")),
+        Some(name) => format!("did you mean {name}? Known are {listed}"),
         None if names.is_empty() => "there is none".to_owned(),
-        None => format!("known are {}", names.join(", ")),
+        None => format!("known are {listed}"),
     }
 }
 
@@ -138,6 +149,16 @@ mod tests {
         let at = source.find('~').expect("is there");
         let shown = render("x.f", source, &[Finding::error(Span { start: at, end: at + 2 }, "no.")]);
         assert_eq!(shown, "x.f:2:9: error: no.\n    2 | set $bö=~2\n      |         ^^\n");
+    }
+
+    #[test]
+    fn of_many_names_the_first_are_given_each_once() {
+        let names: Vec<String> = (0..300).map(|number| format!("name-{:03}", number / 2)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let said = known("other", &names);
+        assert!(said.starts_with("known are name-000, name-001, "), "{said}");
+        assert!(said.ends_with("name-049 and 100 more"), "{said}");
+        assert_eq!(known("nane-149", &names[..2]), "known are name-000");
     }
 
     #[test]

@@ -204,6 +204,16 @@ fn composite_flowops_have_local_variables_that_work() {
 }
 
 #[test]
+fn a_target_that_is_missing_in_many_steps_of_a_composite_is_told_of_once() {
+    let steps = "flowop finishoncount name=end,value=5,target=gone\n".repeat(20);
+    let inner = format!("define flowop name=inner {{\n{steps}}}\n");
+    let outer = format!("define flowop name=outer {{\n{}}}", "flowop inner name=in\n".repeat(20));
+    let said = refused(&around(&format!("{inner}{outer}"), "flowop outer name=one"));
+    assert_eq!(said.matches("There is no flowop gone in this thread").count(), 1, "{said}");
+    assert!(said.len() < 2000, "{said}");
+}
+
+#[test]
 fn a_target_is_looked_for_inside_its_composite_flowop_first() {
     let text = around(
         "define flowop name=two { flowop hog name=work,value=1\nflowop finishoncount name=end,value=5,target=work }",

@@ -1,6 +1,6 @@
 //! What was defined, with the values that hold when it is used: filesets, processes, threads, flowops.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::{
     Composite, DEEPEST, Given, MOST_STEPS, MOST_THREADS, Options, PendingFileset, PendingFlowop, PendingProcess,
@@ -363,28 +363,53 @@ impl Resolver<'_> {
         for flowop in processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.flowops) {
             put_names(flowop, &mut everywhere);
         }
+        let everywhere = Names::new(everywhere);
         for (one, process) in pending.iter().zip(processes) {
             for (one, thread) in one.threads.iter().zip(&process.threads) {
                 let mut here = Vec::new();
                 thread.flowops.iter().for_each(|flowop| put_names(flowop, &mut here));
+                let mut targets = Targets { here: Names::new(here), everywhere: &everywhere, missing: HashSet::new() };
                 for (one, flowop) in one.flowops.iter().zip(&thread.flowops) {
-                    check_target(flowop, one.node.span, &here, &everywhere, findings);
+                    targets.check(flowop, one.node.span, findings);
                 }
             }
         }
     }
 }
 
-fn check_target(flowop: &Flowop, span: Span, here: &[&str], everywhere: &[&str], findings: &mut Vec<Finding>) {
-    if let Some(target) = &flowop.target {
-        let names = if flowop.of.needs_target() { everywhere } else { here };
-        if !names.contains(&target.as_str()) {
-            let place = if flowop.of.needs_target() { "" } else { " in this thread" };
-            let message = format!("There is no flowop {target}{place}: {}.", known(target, names));
-            findings.push(Finding::error(span, message));
-        }
+/// Names of flowops as they stand, and to be looked up: composites make tens of thousands.
+struct Names<'a> {
+    listed: Vec<&'a str>,
+    set: HashSet<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    fn new(listed: Vec<&'a str>) -> Self {
+        Self { set: listed.iter().copied().collect(), listed }
     }
-    flowop.inner.iter().for_each(|step| check_target(step, span, here, everywhere, findings));
+}
+
+/// Where the targets of a thread's flowops may be.
+struct Targets<'a> {
+    here: Names<'a>,
+    everywhere: &'a Names<'a>,
+    /// What was not found, and where it is asked for: a composite asks in each of its steps.
+    missing: HashSet<(usize, &'a str)>,
+}
+
+impl<'a> Targets<'a> {
+    fn check(&mut self, flowop: &'a Flowop, span: Span, findings: &mut Vec<Finding>) {
+        if let Some(target) = &flowop.target {
+            let anywhere = flowop.of.needs_target();
+            let names = if anywhere { self.everywhere } else { &self.here };
+            if !names.set.contains(target.as_str()) && self.missing.insert((span.start, target)) {
+                let place = if anywhere { "" } else { " in this thread" };
+                let message = format!("There is no flowop {target}{place}: {}.", known(target, &names.listed));
+                findings.push(Finding::error(span, message));
+            }
+        }
+        flowop.inner.iter().for_each(|step| self.check(step, span, findings));
+    }
 }
 
 fn put_names<'a>(flowop: &'a Flowop, names: &mut Vec<&'a str>) {
