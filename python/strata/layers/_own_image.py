@@ -71,8 +71,10 @@ def reasons(spec: Call, facts: Facts) -> list[str]:
     for name in ("image", "key"):
         if not str(spec[name] or "").startswith("/"):
             found.append(f"vm(image=) needs {name}=/PATH, from the root; write it.")
-    if spec["engine"] == "libvirt" or spec["beside"]:
-        found.append("A guest from an image of your own is started by QEMU itself, here; leave engine= and beside out.")
+    if spec["engine"] == "libvirt":
+        found.append("A guest from an image of your own is started by QEMU itself; leave engine= out.")
+    if spec["beside"]:
+        found.append("A guest from an image of your own cannot be started beside the lab yet; take --on local.")
     if "qemu-img" not in facts.tools:
         found.append("The program qemu-img is not installed; install the Debian package qemu-utils.")
     return found

@@ -31,18 +31,26 @@ class WmlFile:
         name="wml:",
         about=(
             "A filebench program of your own (a .f file, of 1.4.9 or 1.5), run by its own rules; its $dir is the "
-            "target. Paths that lead elsewhere and commands for the shell are refused. `strata wml check` says "
-            "what it will do."
+            "target. Paths that lead elsewhere are refused, and so are commands for the shell unless system says "
+            "otherwise. `strata wml check` says what it will do."
         ),
         params=(
             Param("runtime", ParamType.TIME, "in whole seconds; without it the program decides", minimum=1.0),
-            Param("set", ParamType.TEXT, "variables of the program, as 'nfiles=5000;filesize=16k'", default=""),
+            Param("set", ParamType.TEXT, 'variables of the program, as "nfiles=5000;filesize=16k"', default=""),
             Param(
                 "dialect",
                 ParamType.CHOICE,
                 "auto: told from the program",
                 default="auto",
                 choices=("auto", "1.4.9", "1.5"),
+            ),
+            Param(
+                "system",
+                ParamType.CHOICE,
+                "what to do with its commands for the shell; run: as the user that measures, before the run and before "
+                "its files are made",
+                default="refuse",
+                choices=("refuse", "skip", "run"),
             ),
             Param(
                 "primary",
@@ -63,7 +71,7 @@ class WmlFile:
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         found = [
-            f"{spec.text}: '{setting}' sets nothing; write set as 'nfiles=5000;filesize=16k'"
+            f"{spec.text}: '{setting}' sets nothing; write set=\"nfiles=5000;filesize=16k\""
             for setting in _settings(spec)
             if not _SETTING.fullmatch(setting)
         ]
@@ -109,7 +117,8 @@ def _settings(spec: Call) -> list[str]:
 def _options(spec: Call) -> tuple[str, ...]:
     dialect = () if spec["dialect"] == "auto" else (f"--dialect={spec['dialect']}",)
     seconds = () if spec["runtime"] is None else (f"--seconds={round(float(spec['runtime']))}",)
-    return (*(f"--set={setting}" for setting in _settings(spec)), *dialect, *seconds)
+    sets = (f"--set={setting}" for setting in _settings(spec))
+    return (*sets, *dialect, *seconds, f"--system={spec['system']}")
 
 
 WORKLOADS: tuple[Workload, ...] = (WmlFile(),)

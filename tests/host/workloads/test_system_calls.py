@@ -21,8 +21,8 @@ pytestmark = [
 # Calls on files of the tree for one operation of a flowop, by the beginning of its name. Reads of whole files go on
 # until one finds the end: their number follows from the sizes, and the engine's own tests compare it.
 CALLS = {
-    "deletefile": ("unlink", "stat"),
-    "createfile": ("open",),
+    "deletefile": ("unlink",),
+    "createfile": ("stat", "open"),
     "openfile": ("open",),
     "closefile": ("close",),
     "appendfile": ("lseek", "write"),
@@ -31,8 +31,8 @@ CALLS = {
     "readfile": ("lseek",),
     "statfile": ("stat",),
     "wrtfile": ("write",),
-    "vidremover": ("unlink", "stat"),
-    "wrtopen": ("open",),
+    "vidremover": ("unlink",),
+    "wrtopen": ("stat", "open"),
     "newvid": ("write",),
     "wrtclose": ("close",),
     "vidreader": (),

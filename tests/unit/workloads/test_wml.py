@@ -74,12 +74,12 @@ def test_what_a_user_sets_is_passed_on() -> None:
     workload = workloads()["wml:"]
     spec = call("wml:", content="run", runtime=5.0, set="nfiles=5; size=16k", dialect="1.4.9", compressible=0.5)
     (check,) = workload.checks(spec)
-    assert check.argv[4:] == ("--set=nfiles=5", "--set=size=16k", "--dialect=1.4.9", "--seconds=5")
+    assert check.argv[4:] == ("--set=nfiles=5", "--set=size=16k", "--dialect=1.4.9", "--seconds=5", "--system=refuse")
     assert _wml.data(spec) == ("--data=compressible=50",)
     assert workload.reasons_not_to_run(spec, FACTS) == []
     wrong = call("wml:", content="run", runtime=1.5, set="nfiles")
     assert [reason.rpartition("; ")[2] for reason in workload.reasons_not_to_run(wrong, FACTS)] == [
-        "write set as 'nfiles=5000;filesize=16k'",
+        'write set="nfiles=5000;filesize=16k"',
         "round it",
     ]
 

@@ -71,6 +71,9 @@ pub enum Command {
         /// How long it is to run, whatever the program says
         #[arg(long, value_name = "NUMBER")]
         seconds: Option<u64>,
+        /// What the run is to be told of commands for the shell: with refuse a program that has some is refused here
+        #[arg(long)]
+        system: Option<SystemCommands>,
     },
 }
 
@@ -95,7 +98,7 @@ fn parse_dialect(text: &str) -> Result<Dialect, String> {
 /// A sentence with the next thing to do, when nothing could be run.
 pub fn main(command: Command) -> Result<u8, String> {
     match command {
-        Command::Check { file, dialect, set, seconds } => check(&file, dialect, set, seconds),
+        Command::Check { file, dialect, set, seconds, system } => check(&file, dialect, set, seconds, system),
         Command::Run {
             file,
             dir,

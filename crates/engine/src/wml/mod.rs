@@ -169,12 +169,16 @@ pub fn check(
     dialect: Option<Dialect>,
     set: Vec<(String, String)>,
     seconds: Option<u64>,
+    system: Option<SystemCommands>,
 ) -> Result<u8, String> {
     let text = source(file)?;
     let options = Options { dialect, set, seconds, directory: None, environment: environment() };
     let (script, findings) = parse(&text);
     let warnings = render(file, &text, &resolve(&script, findings, &options).findings);
     let checked = check_text(file, &text, &options)?;
+    if let Some(system) = system {
+        run::commands_allowed(&checked.program, system)?;
+    }
     run::say(&(warnings + &run::described(file, &checked.program)?))?;
     Ok(0)
 }

@@ -68,6 +68,18 @@ pub fn run(request: &Request) -> Result<u8, String> {
     Ok(code)
 }
 
+/// # Errors
+/// A sentence, when the program has commands for the shell and they are to be refused.
+pub fn commands_allowed(program: &Program, system: SystemCommands) -> Result<(), String> {
+    let commands = program.before.iter().any(|action| matches!(action, Action::System(_)));
+    if commands && system == SystemCommands::Refuse {
+        return Err("The program wants to run commands (system); allow it with --system run, or leave them out with \
+                    --system skip."
+            .to_owned());
+    }
+    Ok(())
+}
+
 /// Writes to standard output; whoever closed it has read enough.
 ///
 /// # Errors
@@ -174,12 +186,7 @@ pub fn execute<S: System>(
     let Checked { program, warnings } = checked;
     let began = Instant::now();
     raise_file_limit();
-    let commands = program.before.iter().any(|action| matches!(action, Action::System(_)));
-    if commands && request.system == SystemCommands::Refuse {
-        return Err("The program wants to run commands (system); allow it with --system run, or leave them out with \
-                    --system skip."
-            .to_owned());
-    }
+    commands_allowed(&program, request.system)?;
     let mut created = Creation::new(request, directory, &program)?;
     for action in &program.before {
         match action {

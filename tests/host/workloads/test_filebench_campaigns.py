@@ -1,0 +1,74 @@
+"""filebench's workloads and a program of the user's own in a campaign: built, run, and their figures kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from strata.model import Outcome
+from strata.store import reader
+
+pytestmark = [pytest.mark.host, pytest.mark.timeout(600)]
+
+STRATA = str(Path(sys.executable).with_name("strata"))
+LOADS = (
+    "filebench/fileserver(runtime=1s, nfiles=4000, nthreads=4)",
+    "filebench/varmail(runtime=1s, nfiles=1000, nthreads=4)",
+    "filebench/webserver(runtime=1s, nfiles=200, nthreads=4)",
+    "filebench/webproxy(runtime=1s, nfiles=1000, nthreads=4)",
+    "filebench/oltp(runtime=1s, nfiles=2, nshadows=4)",
+)
+SHIPPED_LIKE = """\
+set $dir=/tmp
+set $nfiles=100
+define fileset name=files,path=$dir,entries=$nfiles,filesize=4k,dirwidth=20,prealloc
+define process name=reader {
+  thread name=t,memsize=1m,instances=2 {
+    flowop openfile name=open,filesetname=files,fd=1
+    flowop readwholefile name=read,fd=1
+    flowop closefile name=close,fd=1
+  }
+}
+create files
+system "sync"
+run 60
+"""
+
+
+@pytest.fixture(autouse=True)
+def needs_root() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("building stacks needs root")
+
+
+def run(directory: Path, *loads: str) -> subprocess.CompletedProcess[str]:
+    given = [part for load in loads for part in ("-w", load)]
+    argv = [STRATA, "run", "disk | ext4", *given, "--rounds", "1", "--size", "disk=2G", "--out", str(directory)]
+    return subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def test_every_workload_of_filebench_measures(tmp_path: Path) -> None:
+    done = run(tmp_path / "run", *LOADS)
+    assert done.returncode == 0, done.stderr
+    trials = reader.view(tmp_path / "run").trials
+    assert [(trial.workload, trial.outcome, trial.reason) for trial in trials] == [
+        (load, Outcome.OK, None) for load in LOADS
+    ]
+    for trial in trials:
+        assert trial.metrics["ops"] > 0 and trial.metrics["lat_p99_ms"] > 0, trial
+
+
+def test_a_program_of_ones_own_with_commands_runs_when_these_are_allowed(tmp_path: Path) -> None:
+    program = tmp_path / "mine.f"
+    program.write_text(SHIPPED_LIKE)
+    refused = run(tmp_path / "refused", f"wml:{program}(runtime=1s)")
+    assert refused.returncode != 0 and "--system skip" in refused.stderr, refused
+    done = run(tmp_path / "run", f'wml:{program}(runtime=1s, set="nfiles=50", system=run)')
+    assert done.returncode == 0, done.stderr
+    (trial,) = reader.view(tmp_path / "run").trials
+    assert trial.outcome is Outcome.OK, trial.reason
+    assert trial.metrics["ops"] > 0 and trial.metrics["read_ops"] > 0
