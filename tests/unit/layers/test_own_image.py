@@ -40,7 +40,7 @@ def test_the_image_is_only_read() -> None:
     [
         ({"image": "win.qcow2", "key": "/k"}, "image=/PATH"),
         ({"image": "/win.qcow2"}, "key=/PATH"),
-        ({"image": "/win.qcow2", "key": "/k", "engine": "libvirt"}, "leave engine= and beside out"),
+        ({"image": "/win.qcow2", "key": "/k", "engine": "libvirt"}, "leave engine= out"),
         ({"key": "/k"}, "add image="),
     ],
 )
