@@ -36,3 +36,20 @@ def test_what_is_dirty_in_a_cache_is_written_out_by_the_tear_down_and_timed(tmp_
     flushed, had_nothing = took[view.stacks[0]], took[view.stacks[1]]
     assert flushed is not None and had_nothing is not None
     assert flushed > 0 and had_nothing > 0
+
+
+@pytest.mark.parametrize(
+    ("layer", "stack"),
+    [
+        ("vdo", 'disk | vdo(compression=off) | ext4(mkfs="-E nodiscard") | fill(40%, duplicates=50%)'),
+        ("zfs", "disk | zfs(dedup=on) | fill(40%, duplicates=50%)"),
+    ],
+)
+def test_half_of_what_is_there_twice_is_saved(tmp_path: Path, layer: str, stack: str) -> None:
+    """A known answer: of data of which half repeats what is there already, half takes room; the load adds little."""
+    size = {"vdo": "6G", "zfs": "1G"}[layer]
+    view = lab_run(tmp_path / "run", [stack], "fio/randread-4k-qd32(size=4M, runtime=1s)", "--size", f"disk={size}")
+    (trial,) = view.trials
+    assert trial.outcome is Outcome.OK, trial.reason
+    ratio = trial.metrics[f"{layer}.logical_bytes"] / trial.metrics[f"{layer}.physical_bytes"]
+    assert ratio == pytest.approx(2.0, rel=0.1), trial.metrics
