@@ -87,8 +87,10 @@ def test_the_kernel_is_asked_for_what_the_flowops_say(
                 under_way.update(each)
                 break
     for call in compared.split():
-        # The end of the run finds each flowop at most once between its call and its being counted.
-        assert calls[call] == pytest.approx(expected[call], abs=THREADS * under_way[call]), call
+        # The end of the run finds each flowop at most once between its call and its being counted. Of writes that were
+        # handed over (aiowrite counts that) those not begun by then are left out.
+        least = 1 if call == "pwrite" else expected[call] - THREADS * under_way[call]
+        assert least <= calls[call] <= expected[call] + THREADS * under_way[call], call
     assert sum(expected.values()) > 10
 
 

@@ -302,7 +302,8 @@ impl<'a, S: System> Worker<'a, S> {
         }
         // What is still on its way belongs to the files that are closed now.
         drop(self.aio.take());
-        if self.shared.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let last = self.shared.running.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last && self.shared.now() < self.shared.deadline.load(Ordering::Relaxed) {
             self.shared.end(Ending::Done);
         }
         Latencies { histograms: self.histograms, drawn: self.drawn }
@@ -326,7 +327,13 @@ impl<'a, S: System> Worker<'a, S> {
             let cpu = if self.shared.cpu_per_flowop { thread_cpu_ns() } else { 0 };
             let outcome = self.perform(step)?;
             match outcome {
-                Outcome::Done { start, end, bytes } => self.record(step, start, end, bytes, cpu),
+                // Who is to end the run may wake late on a busy machine: nothing is done that does not count.
+                Outcome::Done { start, end, bytes } => {
+                    if end > self.shared.deadline.load(Ordering::Relaxed) {
+                        return Err(Halt::Stop);
+                    }
+                    self.record(step, start, end, bytes, cpu);
+                }
                 Outcome::Skipped | Outcome::Inner => {}
                 Outcome::InUse => add(&self.watch.counters[step.id].skipped, 1),
             }
@@ -338,9 +345,6 @@ impl<'a, S: System> Worker<'a, S> {
     }
 
     fn record(&mut self, step: &Step, start: u64, end: u64, bytes: u64, cpu: u64) {
-        if end > self.shared.deadline.load(Ordering::Relaxed) {
-            return;
-        }
         let latency = end.saturating_sub(start);
         let counters = &self.watch.counters[step.id];
         add(&counters.count, 1);
