@@ -124,7 +124,8 @@ def test_what_a_command_leaves_running_is_not_waited_for(host: Host, marker: str
     done = host.run(Command(("sh", "-c", "sleep 1000 & echo $!; echo err >&2")))
     assert (done.exit_code, done.stderr) == (0, "err\n")
     assert alive(int(done.stdout))
-    assert host.end_strays(marker) == [f"sleep (process {int(done.stdout)})"]
+    (stray,) = host.end_strays(marker)  # on a busy machine it is still the shell that is about to become it
+    assert stray in {f"{name} (process {int(done.stdout)})" for name in ("sleep", "sh")}
     assert not alive(int(done.stdout))
 
 

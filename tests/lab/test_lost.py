@@ -84,7 +84,7 @@ def test_a_disk_that_starts_to_fail_fails_the_trial_with_its_layer_named(tmp_pat
     )
     broken, sound = (next(t for t in view.trials if t.stack == stack) for stack in view.stacks)
     assert broken.outcome is Outcome.FAILED
-    assert "of the layer dm" in (broken.reason or ""), broken.reason
+    assert "of the layer dm" in (broken.reason or "") and "/dev/" in (broken.reason or ""), broken.reason
     assert sound.outcome is Outcome.OK, sound.reason  # the campaign went on
 
 
