@@ -73,8 +73,9 @@ class Install:
         reasons = []
         if any(tool not in facts.tools for tool in self.info.tools):
             reasons.append(
-                f"{spec.text}: the packages that it installs are in guests and labs with the feature install; put a vm "
-                "below, or run it --on lab (testbed: {lab: {features: [install]}})."
+                f"{spec.text}: the packages that it installs are in guests and labs with the feature install; type "
+                "`strata lab build --with install` (with all that the campaign needs: --with install,postgres), and "
+                "put a vm below, or run it --on lab (testbed: {lab: {features: [install]}})."
             )
         if not facts.root:
             reasons.append(f"{spec.text}: only root installs a system; run as root.")
