@@ -60,7 +60,7 @@ ARRAY = "4*hdd | md(raid10, chunk=512K)"
 
 def test_the_study_of_2015_has_its_stacks_under_four_guests_in_the_lab() -> None:
     found = campaign(FOLDER / "kvm-storage.yaml")
-    guests = "vm(memory=1G) | xfs"
+    guests = "vm(memory=1536M) | xfs"
     assert {stack.text for stack in found.stacks} == {
         *(f"{ARRAY} | xfs | tenants(4) | {image} | {guests}"
           for image in ("qcow2(size=8G)", "qcow2(size=8G, prealloc=metadata)")),
