@@ -47,7 +47,8 @@ lab: setup
 test: setup-test lint
 	cargo test --locked --quiet --workspace
 	$(MAKE) lab
-	$(VENV)/pytest tests/unit tests/host tests/fault --cov
+	$(VENV)/pytest tests/unit tests/host tests/fault --cov --cov-report=
+	@echo "coverage: $$($(VENV)/coverage report --format=total) % (the table: $(VENV)/coverage report)"
 	$(VENV)/python benchmarks/bare_fio.py
 	$(VENV)/pytest tests/lab/test_layers.py
 

@@ -192,9 +192,11 @@ def _clock_ahead_s(host: Host) -> float:
 
 
 def _overlap_pct(parts: Sequence[Part]) -> float:
-    together_s = min(part.began + part.took_s for part in parts) - max(part.began for part in parts)
+    # Since the first began: seconds since 1970 have no digits left for what is compared here.
+    first = min(part.began for part in parts)
+    began = [part.began - first for part in parts]
+    together_s = min(at + part.took_s for at, part in zip(began, parts, strict=True)) - max(began)
     shortest_s = min(part.took_s for part in parts)
-    # Start and end come from subtractions of large numbers.
     return 100.0 * min(max(together_s, 0.0) / shortest_s, 1.0) if shortest_s > 0 else 0.0
 
 

@@ -71,6 +71,11 @@ def test_what_ran_together_is_added_up_and_kept_apart() -> None:
     assert found.figures["tenants.overlap_pct"] == pytest.approx(99.5)
 
 
+@pytest.mark.parametrize("took_s", [0.719_999_9, 3.000_000_1, 0.1])
+def test_one_alone_is_together_with_itself_to_the_last_digit(took_s: float) -> None:
+    assert measured({1: (1_795_249_271.123_457, took_s)}).figures["tenants.overlap_pct"] == 100
+
+
 def test_tenants_that_did_not_run_together_are_no_measurement() -> None:
     found = measured({1: (100.0, 10.0), 2: (100.2, 10.0)})
     assert found.figures["tenants.overlap_pct"] == pytest.approx(98.0)
