@@ -25,7 +25,7 @@ def reach(place: Place) -> Beside:
     """Raises BadInput where nobody stands beside the measured machine."""
     if place.beside is None:
         raise BadInput(
-            "vm(beside) is for guests of a lab machine that is emulated, started on the controller's machine; "
+            "vm(beside) is for guests of a lab machine, started on the controller's machine; "
             "add --on lab, or take beside away."
         )
     return place.beside

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from xml.etree import ElementTree
 
+from strata.layers import _limits
 from strata.layers._steps import run
 from strata.model import Call, Command, Facts, Guest, Kind, Place, Provides
 
@@ -25,7 +26,7 @@ _NETWORK = "@network@"  # the start chooses a port that is free
 _DOMAIN_TYPE = {"kvm": "kvm", "tcg": "qemu"}
 
 # Argument of `vm` -> what `iotune` calls it.
-_LIMITS = {
+_IOTUNE = {
     "read_iops": "read_iops_sec",
     "write_iops": "write_iops_sec",
     "read_bps": "read_bytes_sec",
@@ -196,7 +197,7 @@ def _disk(devices: ElementTree.Element, spec: Call, below: Provides, serial: str
     name, kind = {"virtio-scsi": ("sda", "scsi"), "sata": ("sda", "sata")}.get(bus, ("vda", "virtio"))
     ElementTree.SubElement(disk, "target", dev=name, bus=kind)
     _text(disk, "serial", serial)
-    limits = _limits(spec)
+    limits = _iotune(spec)
     if limits:
         tune = ElementTree.SubElement(disk, "iotune")
         for name, value in limits.items():
@@ -222,8 +223,8 @@ def _driver(spec: Call, below: Provides) -> dict[str, str]:
     }
 
 
-def _limits(spec: Call) -> dict[str, str]:
-    return {theirs: str(spec[ours]) for ours, theirs in _LIMITS.items() if spec[ours] is not None}
+def _iotune(spec: Call) -> dict[str, str]:
+    return {_IOTUNE[name]: str(limit) for name, limit in _limits.asked(spec).items()}
 
 
 def differences(spec: Call, below: Provides, shown: str) -> list[str]:
@@ -244,7 +245,7 @@ def differences(spec: Call, below: Provides, shown: str) -> list[str]:
     path = None if source is None else source.get("dev") or source.get("file")
     asked.append(("source of the disk", path, below.path))
     limits = {} if tune is None else {each.tag: each.text for each in tune if each.text != "0"}
-    asked.append(("limits of the disk", _plain(limits), _plain(_limits(spec))))
+    asked.append(("limits of the disk", _plain(limits), _plain(_iotune(spec))))
     asked.append(("number of processors", root.findtext("vcpu"), str(spec["cpus"])))
     for what, now, wanted in asked:
         if now != wanted:

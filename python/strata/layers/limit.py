@@ -10,23 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from strata.layers import _limits
 from strata.layers._device import fields, first
 from strata.layers._steps import output, said, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
-
-_LIMITS = (
-    ("read_iops", ParamType.INT, "reads"),
-    ("write_iops", ParamType.INT, "writes"),
-    ("read_bps", ParamType.SIZE, "bytes read"),
-    ("write_bps", ParamType.SIZE, "bytes written"),
-)
+from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Place, Provides, Step
 
 INFO = LayerInfo(
     name="limit",
     about="At most so many reads, writes or bytes a second for the workload above, held by the kernel (cgroup).",
-    params=tuple(
-        Param(name, kind, f"at most so many {what} a second", minimum=1, group="limit") for name, kind, what in _LIMITS
-    ),
+    params=_limits.params(),
     accepts=frozenset({Kind.BLOCK, Kind.DIRECTORY}),
     provides=None,
     tools={"findmnt": "util-linux"},
@@ -117,7 +109,7 @@ class LimitDriver:
     info = INFO
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return [] if _asked(spec) else ["limit limits nothing; write limit(write_iops=1000), or leave it out."]
+        return [] if _limits.asked(spec) else ["limit limits nothing; write limit(write_iops=1000), or leave it out."]
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools)
@@ -132,7 +124,7 @@ class LimitDriver:
         return replace(below[0], inside=(*below[0].inside, "sh", "-c", _ENTER, "sh", _link(place)))
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        limits = [f"{name}={value}" for name, value in _asked(spec).items()]
+        limits = [f"{name}={value}" for name, value in _limits.asked(spec).items()]
         make = sh(_MAKE, below[0].path, _link(place), place.name, *limits)
         return [Step(make, sh(_REMOVE, _link(place), place.name), "make a group of processes with these limits")]
 
@@ -145,13 +137,9 @@ class LimitDriver:
         state = fields(seen, 0)
         return [
             f"limit: {name} is {now or 'not limited'} instead of {value}."
-            for name, value in _asked(spec).items()
+            for name, value in _limits.asked(spec).items()
             if (now := first(state, name)) != str(value)
         ]
-
-
-def _asked(spec: Call) -> dict[str, int]:
-    return {name: int(value) for name, _, _ in _LIMITS if (value := spec[name]) is not None}
 
 
 def _link(place: Place) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from strata.layers import _limits
 from strata.layers._daemon import FIND, UNMARKED, end
 from strata.layers._device import fields, first, module_reasons
 from strata.layers._loop import ATTACH_WITHOUT_DISCARDS, DETACH_AND_REMOVE, SHOW
@@ -25,14 +26,6 @@ UNSAFE = (
 )
 
 IO_URING_SINCE = (5, 1)
-
-# Argument, its type, what it counts, and what QEMU calls it.
-_LIMITS = (
-    ("read_iops", ParamType.INT, "reads", "iops-read"),
-    ("write_iops", ParamType.INT, "writes", "iops-write"),
-    ("read_bps", ParamType.SIZE, "bytes read", "bps-read"),
-    ("write_bps", ParamType.SIZE, "bytes written", "bps-write"),
-)
 
 INFO = LayerInfo(
     name="qsd",
@@ -54,10 +47,7 @@ INFO = LayerInfo(
               default="ignore", choices=("ignore", "unmap")),
         Param("detect_zeroes", ParamType.CHOICE, "look for zeros in what is written, and note or unmap them",
               default="off", choices=("off", "on", "unmap")),
-        *(
-            Param(name, kind, f"at most so many {what} a second, held by QEMU", minimum=1, group="limit")
-            for name, kind, what, _ in _LIMITS
-        ),
+        *_limits.params("QEMU"),
     ),
     accepts=frozenset({Kind.BLOCK, Kind.IMAGE}),
     provides=Kind.BLOCK,
@@ -149,7 +139,7 @@ class QsdDriver:
                 "nbdfuse makes discards of writes of zeros, which then need not read as zeros; "
                 "take export=nbd, or leave out discard=unmap."
             )
-        if not fuse and any(spec[name] is not None for name, *_ in _LIMITS):
+        if not fuse and _limits.asked(spec):
             reasons.append("qemu-nbd holds no limit; take export=fuse, or leave out the limits.")
         if spec["detect_zeroes"] == "unmap" and spec["discard"] != "unmap":
             reasons.append("QEMU refuses detect_zeroes=unmap without discard=unmap; add it, or take detect_zeroes=on.")
@@ -271,12 +261,11 @@ def _arguments(spec: Call, below: Provides, place: Place) -> tuple[str, ...]:
         {"node-name": "file", "driver": driver, "filename": below.path, "aio": spec["aio"], **common},
         {"node-name": "image", "driver": image, "file": "file", "detect-zeroes": spec["detect_zeroes"], **common},
     ]
-    limits = {theirs: spec[ours] for ours, _, _, theirs in _LIMITS if spec[ours] is not None}
     group: tuple[str, ...] = ()
     top = "image"
-    if limits:
+    if (throttled := _limits.throttle_group(spec)) is not None:
         top = "limited"
-        group = ("--object", json.dumps({"qom-type": "throttle-group", "id": "limit", "limits": limits}))
+        group = ("--object", throttled)
         nodes.append({"node-name": top, "driver": "throttle", "throttle-group": "limit", "file": "image", **common})
     export = {"id": "export", "type": "nbd", "node-name": top, "name": "", "writable": True}
     return (

@@ -3,12 +3,11 @@ system, which is the lab's and is read-only memory. What stands above it is buil
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strata.layers import _beside, _libvirt, _own_image
+from strata.layers import _beside, _libvirt, _limits, _own_image
 from strata.layers._daemon import UNMARKED
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
@@ -42,14 +41,6 @@ _CACHE = {
     "directsync": (True, False, False),
     "unsafe": (False, True, True),
 }
-
-# Argument, its type, what it counts, and what QEMU calls it.
-_LIMITS = (
-    ("read_iops", ParamType.INT, "reads", "iops-read"),
-    ("write_iops", ParamType.INT, "writes", "iops-write"),
-    ("read_bps", ParamType.SIZE, "bytes read", "bps-read"),
-    ("write_bps", ParamType.SIZE, "bytes written", "bps-write"),
-)
 
 _TOOLS = {PROGRAM: "qemu-system-x86", "ssh": "openssh-client"}
 _TOOLS_BESIDE = {_beside.DAEMON: "qemu-utils"}
@@ -88,10 +79,7 @@ INFO = LayerInfo(
             default="off",
             choices=("off", "on", "unmap"),
         ),
-        *(
-            Param(name, kind, f"at most so many {what} a second, held by QEMU", minimum=1, group="limit")
-            for name, kind, what, _ in _LIMITS
-        ),
+        *_limits.params("QEMU"),
         Param("cpus", ParamType.INT, "virtual processors", default=1, minimum=1, maximum=64),
         Param("memory", ParamType.SIZE, "memory of the guest", default=512 * _MIB, minimum=256 * _MIB),
         Param("machine", ParamType.CHOICE, "QEMU's machine type", default="q35", choices=("q35", "pc")),
@@ -374,10 +362,9 @@ def _nodes(spec: Call, below: Provides) -> tuple[list[str], str]:
     zeroes = f"detect-zeroes={spec['detect_zeroes']}"
     line += ["-blockdev", f"driver={form},node-name=disk,file=file,{cache},{discard},{zeroes}"]
     top = "disk"
-    limits = {theirs: int(spec[ours] or 0) for ours, _, _, theirs in _LIMITS if spec[ours] is not None}
-    if limits:
+    if (group := _limits.throttle_group(spec)) is not None:
         top = "limited"
-        line += ["-object", json.dumps({"qom-type": "throttle-group", "id": "limit", "limits": limits})]
+        line += ["-object", group]
         line += ["-blockdev", f"driver=throttle,node-name={top},throttle-group=limit,file=disk,{cache},{discard}"]
     return line, top
 

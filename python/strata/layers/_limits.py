@@ -1,0 +1,38 @@
+"""The limits that a layer can hold: as arguments, as asked for, and as QEMU writes them."""
+
+from __future__ import annotations
+
+import json
+
+from strata.model import Call, Param, ParamType
+
+# Argument, its type, what it counts, and what QEMU's throttle groups call it.
+_LIMITS = (
+    ("read_iops", ParamType.INT, "reads", "iops-read"),
+    ("write_iops", ParamType.INT, "writes", "iops-write"),
+    ("read_bps", ParamType.SIZE, "bytes read", "bps-read"),
+    ("write_bps", ParamType.SIZE, "bytes written", "bps-write"),
+)
+
+
+def params(holder: str = "") -> tuple[Param, ...]:
+    """The arguments of a layer; `holder`: what holds the limits, where the layer's own words do not say it."""
+    by = f", held by {holder}" if holder else ""
+    return tuple(
+        Param(name, kind, f"at most so many {what} a second{by}", minimum=1, group="limit")
+        for name, kind, what, _ in _LIMITS
+    )
+
+
+def asked(spec: Call) -> dict[str, int]:
+    """Argument -> requests or bytes a second."""
+    return {name: int(value) for name, *_ in _LIMITS if (value := spec[name]) is not None}
+
+
+def throttle_group(spec: Call) -> str | None:
+    """QEMU's object "limit" that holds them; None: none are asked for."""
+    limits = asked(spec)
+    if not limits:
+        return None
+    theirs = {qemu: limits[ours] for ours, _, _, qemu in _LIMITS if ours in limits}
+    return json.dumps({"qom-type": "throttle-group", "id": "limit", "limits": theirs})
