@@ -41,7 +41,7 @@ class Apart:
     seed: int
     number: int  # of the first part, for directories of its own
     _groups: list[tuple[int, ...]] = field(init=False)
-    _found: neighbours.Apart = field(default_factory=neighbours.Apart)
+    _found: neighbours.Figures = field(default_factory=neighbours.Figures)
 
     def __post_init__(self) -> None:
         self._groups = neighbours.groups(self.plan, self._tenants())

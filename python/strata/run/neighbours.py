@@ -44,7 +44,7 @@ def groups_of(asked: str, tenants: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 @dataclass(slots=True)
-class Apart:
+class Figures:
     """The primary figure of each tenant within each group, and why some are missing."""
 
     figures: dict[tuple[int, ...], Mapping[int, float]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Apart:
 
 
 def compared(
-    results: Sequence[Trial], tenants: Sequence[int], primaries: Sequence[Metric], apart: Apart
+    results: Sequence[Trial], tenants: Sequence[int], primaries: Sequence[Metric], apart: Figures
 ) -> list[Trial]:
     """The trials of all, with what the neighbours cost. There is one for each tenant, or one of all of them.
 

@@ -16,9 +16,9 @@ def trial(figures: dict[str, float] | None, reason: str | None = None) -> Trial:
     return Trial(Outcome.OK if reason is None else Outcome.FAILED, reason, 0.0, 1.0, (), figures=figures)
 
 
-def apart(**figures: dict[int, float]) -> neighbours.Apart:
+def apart(**figures: dict[int, float]) -> neighbours.Figures:
     """By names such as t1 and t1_2."""
-    found = neighbours.Apart()
+    found = neighbours.Figures()
     for name, values in figures.items():
         group = tuple(int(tenant) for tenant in name[1:].split("_"))
         found.figures[group] = values
@@ -92,7 +92,7 @@ def test_who_slows_whom_is_a_matrix() -> None:
 
 
 def test_one_that_failed_alone_is_said_and_nothing_is_made_up_for_it() -> None:
-    found = neighbours.Apart()
+    found = neighbours.Figures()
     found.add((1,), ["iops"], [trial(None, "it broke")])
     found.add((2,), ["iops"], [trial({"iops": 10.0})])
     together = trial({"tenant1.iops": 5.0, "tenant2.iops": 5.0})
