@@ -23,6 +23,7 @@ from strata.units import format_size, parse_size
 
 # Of the processes here; the machine is gone when the shell ends.
 _MARKER = "lab-shell"
+_SMALLEST_BYTES = 1 << 20
 
 
 def shell(debian: int, features: str | None, kernel: str | None, disks: Sequence[str]) -> int:
@@ -57,9 +58,13 @@ def _disks(written: Sequence[str]) -> list[Disk]:
         role, _, rest = text.partition("=")
         size, _, model = rest.partition(":")
         try:
-            found.append(Disk(role, parse_size(size), model=model or None))
+            size_bytes = parse_size(size)
         except ValueError as error:
             raise BadInput(f"--disk {text}: {error}; write it as ssd=2G or hdd=4G:hdd-7200") from error
+        if not role or size_bytes < _SMALLEST_BYTES:
+            smallest = format_size(_SMALLEST_BYTES)
+            raise BadInput(f"--disk {text}: a disk has a role and at least {smallest}; write it as ssd=2G.")
+        found.append(Disk(role, size_bytes, model=model or None))
     return found
 
 

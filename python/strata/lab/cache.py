@@ -1,6 +1,6 @@
 """The folder that keeps labs between runs.
 
-labs/HASH/           a whole lab
+labs/HASH/           a whole lab; processes that use it share a lock on the folder
 labs/building-KEY/   one that is being built, or was and was cut short; never used
 apt/SUITE/           what the mirror has
 zfs/.../             modules that took minutes to build
@@ -12,8 +12,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from strata.errors import Refused
@@ -74,6 +74,32 @@ def locked(cache: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Refused(f"another strata builds or removes a lab in {cache} now; wait for it.") from None
+        yield
+
+
+def use(lab: Path) -> None:
+    """Nobody removes the lab until this process ends. Raises Refused when it is being removed."""
+    try:
+        # Never closed: the lock goes with it.
+        fcntl.flock(os.open(lab, os.O_RDONLY | os.O_DIRECTORY), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, FileNotFoundError):
+        raise Refused(f"the lab {lab.name} is being removed now; wait for that and build it again.") from None
+
+
+@contextmanager
+def unused(labs: Iterable[Path]) -> Iterator[None]:
+    """Nobody begins to use one of them meanwhile. Raises Refused when one is in use."""
+    with ExitStack() as stack:
+        for lab in labs:
+            folder = os.open(lab, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, folder)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Refused(
+                    f"the lab {lab.name} is in use by another strata, and nothing was removed; end that run or shell, "
+                    "or wait for it."
+                ) from None
         yield
 
 

@@ -116,10 +116,11 @@ def build(spec: LabSpec, cache: Path, host: Host, progress: Progress) -> Image:
 def find(spec: LabSpec, cache: Path) -> Image:
     """The newest whole image of `spec`, else one that has more features, of those one with the fewest.
 
-    Raises Refused with the command to type when there is none.
+    It cannot be removed while this process runs. Raises Refused with the command to type when there is none.
     """
     there = _newest(spec, cache, or_more=True)
     if there is not None:
+        caches.use(there)
         return _load(there)
     begun = caches.building(cache, spec.key).exists()
     if begun and caches.held(cache):
@@ -153,15 +154,17 @@ def listing(cache: Path) -> list[Listed]:
 def remove(names: list[str] | None, cache: Path, host: Host) -> list[str]:
     """Removes the labs whose names begin so; None: all of them and everything else that the cache keeps.
 
-    Returns the names of the folders removed. Raises Refused when one names none or several, or when one is being built.
+    Returns the names of the folders removed. Raises Refused when one names none or several, or when one is in use or
+    being built.
     """
     with caches.locked(cache):
         every = [*caches.labs(cache), *caches.half_built(cache)]
         chosen = every if names is None else [_one(name, every) for name in dict.fromkeys(names)]
-        for directory in chosen:
-            if directory in caches.half_built(cache):
-                _clear(directory, host)
-            _remove(directory)
+        with caches.unused(chosen):
+            for directory in chosen:
+                if directory in caches.half_built(cache):
+                    _clear(directory, host)
+                _remove(directory)
         if names is None:
             for directory in (caches.apt(cache, ""), caches.zfs(cache)):
                 _remove(directory)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,32 @@ def test_removing_all_leaves_nothing(tmp_path: Path) -> None:
     assert image.remove(None, tmp_path, FakeHost()) == ["aaaa", f"building-{SPEC.key}"]
     assert [path.name for path in tmp_path.iterdir() if path.name != "labs"] == ["lock"]
     assert image.listing(tmp_path) == []
+
+
+def test_a_lab_in_use_is_not_removed_and_neither_is_another_named_with_it(tmp_path: Path) -> None:
+    lab(tmp_path, "aaaa")
+    directory = lab(tmp_path, "bbbb")
+    user = os.open(directory, os.O_RDONLY)
+    fcntl.flock(user, fcntl.LOCK_SH)
+    for names in (["aaaa", "bbbb"], None):
+        with pytest.raises(Refused, match="bbbb is in use by another strata, and nothing was removed"):
+            image.remove(names, tmp_path, FakeHost())
+    assert [path.name for path in caches.labs(tmp_path)] == ["aaaa", "bbbb"]
+    os.close(user)
+    assert image.remove(["aaaa", "bbbb"], tmp_path, FakeHost()) == ["aaaa", "bbbb"]
+
+
+def test_what_was_found_stays_for_as_long_as_its_user(tmp_path: Path) -> None:
+    directory = lab(tmp_path, "aaaa")
+    image.find(SPEC, tmp_path)
+    image.find(SPEC, tmp_path)  # several may use it
+    with pytest.raises(Refused, match="is in use"), caches.unused([directory]):
+        pass
+    removing = os.open(lab(tmp_path, "bbbb"), os.O_RDONLY)
+    fcntl.flock(removing, fcntl.LOCK_EX)
+    with pytest.raises(Refused, match="is being removed now"):
+        caches.use(tmp_path / "labs" / "bbbb")
+    os.close(removing)
 
 
 def test_removing_what_was_being_built_ends_what_still_builds_it(tmp_path: Path) -> None:
