@@ -75,6 +75,7 @@ def wrong(layer: str, case: str, index: int, old: str, new: str) -> list[str]:
         ("partition", "gpt", 0, "PTTYPE=gpt", "PTTYPE=dos", "dos instead of gpt"),
         ("partition", "dos", 0, "PTUUID=", "PTUUID=0", "not ours"),
         ("scheduler", "partition", 0, "[bfq]", "bfq [none]", "is 'none' instead of 'bfq'"),
+        ("sysctl", "dirty-bytes", 0, "500000000", "0", "parameter vm.dirty_bytes is 0 instead of 500000000"),
         ("existing", "fresh", 0, "directory", "regular file", "regular file"),
         ("existing", "fresh", 1, "65024\n65024", "65024\n65025", "another file system"),
         ("dir", "on-ext4", 0, "directory", "symbolic link", "symbolic link"),
@@ -196,7 +197,7 @@ def test_rubbish_is_a_difference_and_never_an_error(layer: str, seen: list[Compl
     required: dict[str, dict[str, Value]] = {
         "scheduler": {"name": "bfq"}, "existing": {"path": "/srv"}, "md": {"level": "raid1"}, "dm": {"target": "zero"},
         "fill": {"share": 0.5}, "kernel": {"version": "6.1"}, "debian": {"release": 12},
-        "tenants": {"count": 3}, "limit": {"read_iops": 100},
+        "tenants": {"count": 3}, "limit": {"read_iops": 100}, "sysctl": {"name": "vm.swappiness", "value": 10},
     }  # fmt: skip
     call = spec(layer, required.get(layer))
     found = drivers()[layer].differences(call, below(layer), PLACE, seen)

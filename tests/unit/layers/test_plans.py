@@ -100,7 +100,7 @@ def test_everything_lies_in_the_place(layer: str) -> None:
         "disk": {"role": "d"}, "scheduler": {"name": "bfq"}, "existing": {"path": "/srv"},
         "md": {"level": "raid1"}, "dm": {"target": "flakey", "up": 30.0, "down": 5.0},
         "fill": {"share": 0.5}, "warm": {"runs": 3}, "kernel": {"version": "6.1"}, "debian": {"release": 12},
-        "tenants": {"count": 3},
+        "tenants": {"count": 3}, "sysctl": {"name": "vm.swappiness", "value": 10},
     }  # fmt: skip
     driver, call = drivers()[layer], spec(layer, required.get(layer))
     here, there = placed_in("/run/a"), placed_in("/run/b, c 'd'")

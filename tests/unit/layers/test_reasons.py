@@ -22,6 +22,7 @@ REQUIRED: dict[str, dict[str, Value]] = {
     "debian": {"release": 13},
     "tenants": {"count": 3},
     "limit": {"read_iops": 100},
+    "sysctl": {"name": "vm.swappiness", "value": 10},
 }
 _OF_BACKENDS = {
     *("zfs", "btrfs", "lvs", "lvcreate", "lvremove", "vgchange", "dmsetup", "lsblk", "mkfs.ext4", "mkfs.xfs"),
@@ -201,3 +202,11 @@ def test_a_quote_that_is_not_closed_cannot_be_planned_either() -> None:
 def test_a_partition_that_does_not_fit(values: dict[str, Value]) -> None:
     with pytest.raises(BadInput, match="does not fit"):
         drivers()["partition"].provides(spec("partition", values), below("partition"), PLACE)
+
+
+@pytest.mark.parametrize("name", ["net.ipv4.ip_forward", "vm", "vm/../net", "kernel.panic", "vm.", "fs.../x"])
+def test_only_parameters_of_memory_and_file_systems_are_set(name: str) -> None:
+    driver = drivers()["sysctl"]
+    (reason,) = driver.arity_reasons(spec("sysctl", {"name": name, "value": 1}), 1)
+    assert "write vm.… or fs.… instead" in reason and name in reason
+    assert driver.arity_reasons(spec("sysctl", {"name": "fs.xfs.xfssyncd_centisecs", "value": 1}), 1) == []

@@ -57,7 +57,7 @@ def test_a_driver_declares_itself(layer: str) -> None:
     assert len(names) == len(set(names))
     for param in info.params:
         check_param(param)
-    assert (info.provides is None) is (layer in {"scheduler", "tenants", "limit", "vagrant"} | CONDITIONS)
+    assert (info.provides is None) is (layer in {"scheduler", "sysctl", "tenants", "limit", "vagrant"} | CONDITIONS)
     assert (Kind.GRANT in info.accepts) is (layer == "disk")
     assert all(tool and package for tool, package in info.tools.items())
 
