@@ -1,6 +1,6 @@
 """The workload engine against the plain loop of the same system calls, on tmpfs; and a file set of ten million entries.
 
-    python benchmarks/wml_speed.py [--seconds 5] [--rounds 5]
+    python benchmarks/wml_speed.py [--seconds 3] [--rounds 9]
 
 Builds both in release. They take turns, so that other load on the machine meets both. Prints, for each workload and
 number of threads, the ratio of operations per second (engine to plain loop, median over the rounds), CPU time per
@@ -89,8 +89,8 @@ def layout(engine: str) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seconds", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=9)
     given = parser.parse_args()
     engine, plain = build()
     good = layout(engine)

@@ -1,0 +1,137 @@
+"""How small a difference the exact lab orders: one thing is changed by 1 %, and the seeds that it takes are counted.
+
+    python benchmarks/exact_sensitivity.py [--seeds 8] [--out DIR] [--only latency,mkfs,kernel]
+
+By the virtual clock there is no noise: a seed gives the same figures for ever. What differs from seed to seed (layout,
+order of requests, phase of the interrupts) is the seed spread, and it is what a small difference has to stand out of.
+Both stacks of a question run on the same seeds, so their ratio is taken seed by seed.
+
+Printed for each workload: the mean ratio (changed over unchanged, above 1: better) with its 95 % interval over all seeds, the spread of
+one stack from seed to seed, the spread of the ratio, and the seeds that order them: the least k so that the interval
+over the first k, and over any more, leaves out 1 on the right side. 1 is said where every single seed orders them
+rightly. Right is what the change must do, where that is known, else the side that all seeds together are on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from strata.analysis.cells import Array, log_table
+from strata.analysis.student import t_quantile
+from strata.store import reader
+
+STRATA = str(Path(sys.executable).with_name("strata"))
+FIO = "fio/randrw-75-25(iodepth=8, size=32M, runtime=2s)"
+DD = "dd/seqwrite-sync(size=64M)"
+VARMAIL = "filebench/varmail(runtime=2s, nfiles=500)"
+
+
+@dataclass(frozen=True)
+class Question:
+    about: str
+    unchanged: str
+    changed: str
+    slower: bool | None  # whether the change must slow things down; None: not known beforehand
+    workloads: tuple[str, ...]
+
+
+QUESTIONS = {
+    "latency": Question(
+        "every request takes 1.01 ms instead of 1 ms", "before | ext4", "after | ext4", True, (FIO, DD, VARMAIL)
+    ),
+    "mkfs": Question(
+        "mkfs.ext4 makes 10,100 inodes instead of 10,000",
+        "before | ext4(inodes=10000)",
+        "before | ext4(inodes=10100)",
+        None,
+        (FIO, DD, VARMAIL),
+    ),
+    "kernel": Question(
+        "vm.dirty_bytes is 8,080,000 instead of 8,000,000",
+        "before | ext4 | sysctl(vm.dirty_bytes, value=8000000)",
+        "before | ext4 | sysctl(vm.dirty_bytes, value=8080000)",
+        None,
+        (DD, VARMAIL),
+    ),
+}
+LATENCY_US = {"before": 1000, "after": 1010}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--out", type=Path, help="keep the runs here, and go on with those that are there")
+    parser.add_argument("--only", default=",".join(QUESTIONS))
+    options = parser.parse_args(argv)
+    with TemporaryDirectory(prefix="bench-sensitivity-") as temporary:
+        out = options.out or Path(temporary)
+        out.mkdir(exist_ok=True)
+        for name in options.only.split(","):
+            answer(QUESTIONS[name], out / name, options.seeds, _models(out))
+    return 0
+
+
+def _models(directory: Path) -> list[str]:
+    """Options that give the two roles their disks."""
+    given = []
+    for role, latency_us in LATENCY_US.items():
+        path = directory / f"{role}.yaml"
+        service = f"{{servers: 1, read_us: {latency_us}, write_us: {latency_us}, flush_us: {latency_us}}}"
+        path.write_text(
+            f"name: one-arm-{latency_us}us\nqueue_depth: 32\nwrite_cache: volatile\nservice: {{fixed: {service}}}\n"
+        )
+        given += ["--disk", f"{role}={path}", "--size", f"{role}=512M"]
+    return given
+
+
+def answer(question: Question, directory: Path, seeds: int, disks: Sequence[str]) -> None:
+    loads = [word for workload in question.workloads for word in ("-w", workload)]
+    argv = [STRATA, "run", question.unchanged, question.changed, *loads, *disks, "--on", "lab", "--clock", "virtual"]
+    subprocess.run([*argv, "--seeds", str(seeds), "--out", str(directory)], check=True, stdin=subprocess.DEVNULL)
+    view = reader.view(directory)
+    print(f"\n{question.about}")
+    print("| workload | ratio, 95 % | seed spread of one stack | of the ratio | seeds that order them |")
+    print("|---|---|---|---|---|")
+    for workload in view.workloads:
+        table = log_table(view, workload, view.stacks)
+        gaps = table[1] - table[0]  # above 0: the changed one is better
+        mean, half = _interval(gaps)
+        right = np.sign(gaps.mean()) if question.slower is None else -1.0
+        spread = float(np.std(table[0], ddof=1))
+        print(
+            f"| `{workload.text}`, {workload.primary.name} | {np.exp(mean):.5f} ({np.exp(mean - half):.5f} to "
+            f"{np.exp(mean + half):.5f}) | {100 * spread:.2f} % | {100 * float(np.std(gaps, ddof=1)):.2f} % | "
+            f"{_ordering(gaps, float(right))} |"
+        )
+
+
+def _interval(gaps: Array) -> tuple[float, float]:
+    """Mean and half width of the 95 % interval of paired differences."""
+    half = t_quantile(0.975, len(gaps) - 1) * float(np.std(gaps, ddof=1)) / len(gaps) ** 0.5
+    return float(gaps.mean()), half
+
+
+def _ordering(gaps: Array, right: float) -> str:
+    if not np.any(gaps):
+        return "the same figures to the last digit"
+    if np.all(gaps * right > 0):
+        return f"1 (each of {len(gaps)} does)"
+    enough = None
+    for seeds in range(len(gaps), 1, -1):
+        mean, half = _interval(gaps[:seeds])
+        if mean * right <= half:
+            break
+        enough = seeds
+    return str(enough) if enough is not None else f"more than {len(gaps)}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
