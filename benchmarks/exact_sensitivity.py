@@ -6,10 +6,10 @@ By the virtual clock there is no noise: a seed gives the same figures for ever. 
 order of requests, phase of the interrupts) is the seed spread, and it is what a small difference has to stand out of.
 Both stacks of a question run on the same seeds, so their ratio is taken seed by seed.
 
-Printed for each workload: the mean ratio (changed over unchanged, above 1: better) with its 95 % interval over all seeds, the spread of
-one stack from seed to seed, the spread of the ratio, and the seeds that order them: the least k so that the interval
-over the first k, and over any more, leaves out 1 on the right side. 1 is said where every single seed orders them
-rightly. Right is what the change must do, where that is known, else the side that all seeds together are on.
+Printed for each workload: the mean ratio (changed over unchanged, above 1: better) with its 95 % interval over all
+seeds, the spread of one stack from seed to seed, the spread of the ratio, and the seeds that order them: the least k so
+that the interval over the first k, and over any more, leaves out 1 on the right side. 1 is said where every single seed
+orders them rightly. Right is what the change must do, where that is known, else the side of all seeds together.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ LATENCY_US = {"before": 1000, "after": 1010}
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, help="keep the runs here, and go on with those that are there")
     parser.add_argument("--only", default=",".join(QUESTIONS))
     options = parser.parse_args(argv)
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         out = options.out or Path(temporary)
         out.mkdir(exist_ok=True)
         for name in options.only.split(","):
-            answer(QUESTIONS[name], out / name, options.seeds, _models(out))
+            answer(QUESTIONS[name], out / name, options.seeds, options.jobs, _models(out))
     return 0
 
 
@@ -92,10 +93,14 @@ def _models(directory: Path) -> list[str]:
     return given
 
 
-def answer(question: Question, directory: Path, seeds: int, disks: Sequence[str]) -> None:
+def answer(question: Question, directory: Path, seeds: int, jobs: int, disks: Sequence[str]) -> None:
     loads = [word for workload in question.workloads for word in ("-w", workload)]
     argv = [STRATA, "run", question.unchanged, question.changed, *loads, *disks, "--on", "lab", "--clock", "virtual"]
-    subprocess.run([*argv, "--seeds", str(seeds), "--out", str(directory)], check=True, stdin=subprocess.DEVNULL)
+    subprocess.run(
+        [*argv, "--seeds", str(seeds), "--jobs", str(jobs), "--out", str(directory)],
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
     view = reader.view(directory)
     print(f"\n{question.about}")
     print("| workload | ratio, 95 % | seed spread of one stack | of the ratio | seeds that order them |")

@@ -55,7 +55,8 @@ def same(directory: Path) -> dict[str, object]:
 
 def test_an_exact_run_repeats_to_the_last_digit_on_a_busy_machine(tmp_path: Path) -> None:
     directory = tmp_path / "run"
-    view = lab_run(directory, FAST, LOAD, "--clock", "virtual", "--size", "disk=1G")
+    # Two machines at once, then one after the other.
+    view = lab_run(directory, FAST, LOAD, "--clock", "virtual", "--size", "disk=1G", "--jobs", "2")
     assert [trial.outcome for trial in view.trials] == [Outcome.OK] * len(FAST), [t.reason for t in view.trials]
     found = same(directory)
     assert found["different"] == [] and found["same"] is True

@@ -70,6 +70,9 @@ _WriteCache = Annotated[
 _Seeds = Annotated[
     int | None, typer.Option("--seeds", metavar="N", min=1, help="by the virtual clock: visits of every stack")
 ]
+_Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", metavar="N", min=1, help="by the virtual clock: so many visits at once")
+]
 _Confidence = Annotated[
     str | None,
     typer.Option(
@@ -151,6 +154,7 @@ def run(
     disk: _Model = [],  # noqa: B006
     write_cache: _WriteCache = [],  # noqa: B006
     seeds: _Seeds = None,
+    jobs: _Jobs = 1,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask before overwriting the devices given")] = False,
     json: _Json = False,
 ) -> None:
@@ -159,7 +163,7 @@ def run(
 
     where = written.Where(on, clock, debian, kernel, tuple(disk), seeds, tuple(write_cache))
     decide = run.Decide(budget, rounds, confidence, within, design)
-    run.run(what, workload, out, decide, size, device, wipe, where, yes, json, profile)
+    run.run(what, workload, out, decide, size, device, wipe, where, yes, json, profile, jobs)
 
 
 @app.command()
@@ -213,12 +217,13 @@ def verify(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="keep the second run there; else it is thrown away")
     ] = None,
+    jobs: _Jobs = 1,
     json: _Json = False,
 ) -> None:
     """Run an exact campaign (--clock virtual) again and compare every figure, digit by digit."""
     from strata.cli import verify
 
-    verify.verify_run(directory, out, json)
+    verify.verify_run(directory, out, jobs, json)
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})

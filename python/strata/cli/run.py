@@ -13,8 +13,9 @@ import typer
 from strata import layers
 from strata.cli import verdict, watch, written
 from strata.errors import BadInput, Refused
+from strata.lab import emulator
 from strata.model import Design, Rule
-from strata.run import beside, lock, session, testbeds
+from strata.run import at_once, beside, lock, session, testbeds
 from strata.run import campaign as running
 from strata.run.signals import Interrupts
 from strata.store.writer import Store
@@ -48,8 +49,10 @@ def run(
     yes: bool,
     as_json: bool,
     profile: str | None = None,
+    jobs: int = 1,
 ) -> None:
     campaign = beside.fitted(written.campaign(what, loads, sizes, where, profile))
+    at_once.check(campaign.testbed, jobs, emulator.available_memory())
     given = session.devices(device, wipe)
     directory = out or Path("runs") / _as_file_name("-".join(filter(None, [campaign.name, campaign.profile])))
     interrupts = Interrupts()
@@ -66,7 +69,7 @@ def run(
                 order = session.order(sites, replace(campaign, rule=rule), given, directory)
                 _confirm(order, yes, interrupts)
                 store = store or running.create(directory, order, sites.now())
-            _execute(order, store, interrupts, as_json)
+            _execute(order, store, jobs, interrupts, as_json)
         finally:
             if store is not None:
                 store.close()
@@ -79,13 +82,13 @@ def run(
         raise typer.Exit(1)
 
 
-def _execute(order: running.Order, store: Store, interrupts: Interrupts, as_json: bool) -> None:
+def _execute(order: running.Order, store: Store, jobs: int, interrupts: Interrupts, as_json: bool) -> None:
     # With --json the progress goes beside the answer, not into it.
     with (
-        testbeds.sites(order.campaign, store.directory, store.identity().uuid, interrupts, _say) as sites,
+        testbeds.workers(order.campaign, store.directory, store.identity().uuid, jobs, interrupts, _say) as workers,
         watch.listener(store.directory, sys.stderr if as_json else sys.stdout) as listener,
     ):
-        running.execute(order, store, sites, layers.drivers(), interrupts, listener)
+        running.execute(order, store, workers, layers.drivers(), listener)
 
 
 def _say(text: str) -> None:

@@ -17,13 +17,13 @@ from strata.store import reader
 _SHOWN = 20
 
 
-def verify_run(directory: Path, out: Path | None, as_json: bool) -> None:
+def verify_run(directory: Path, out: Path | None, jobs: int, as_json: bool) -> None:
     reader.status(directory)  # refuses what is no run before a machine is started
     interrupts = Interrupts()
     with TemporaryDirectory(prefix="strata-verify-") as scratch, interrupts.listening():
         again = out or Path(scratch) / "run"
         with lock.locked(again), watch.listener(again, sys.stderr) as listener:
-            found, machines = verify.verify(directory, again, interrupts, listener, _say)
+            found, machines = verify.verify(directory, again, jobs, interrupts, listener, _say)
     if as_json:
         plain = {
             "version": 1,

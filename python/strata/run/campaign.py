@@ -6,17 +6,18 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 
 from strata.campaign import Campaign, as_file, differences
 from strata.design import choice
 from strata.errors import BadInput, NothingToRun, Problem, Refused, UndoFailed
 from strata.hosts.base import Host
 from strata.model import Command, Disk, Facts, LayerDriver, Rule
-from strata.run import claims, testbeds, visit
+from strata.run import at_once, claims, testbeds, visit
+from strata.run.at_once import Worker
 from strata.run.plan import Plan
-from strata.run.progress import Decided, Listener, Noted, RunStarted, VisitEnded, VisitStarted
+from strata.run.progress import Decided, Listener, Noted, Progress, RunStarted, VisitEnded, VisitStarted
 from strata.run.signals import Interrupts
-from strata.run.sites import Sites
 from strata.store import database, reader
 from strata.store.writer import PlannedVisit, Store
 
@@ -87,17 +88,18 @@ def recover(store: Store, interrupts: Interrupts, listener: Listener) -> None:
 def execute(
     order: Order,
     store: Store,
-    sites: Sites,
+    workers: Sequence[Worker],
     drivers: Mapping[str, LayerDriver],
-    interrupts: Interrupts,
     listener: Listener,
 ) -> None:
-    """Visits until the decision rule stops. Everything is stored as it happens; nothing is returned.
+    """Visits until the decision rule stops, as many at once as there are workers. Everything is stored as it happens;
+    nothing is returned.
 
     Raises Refused (a device in use), NothingToRun, Interrupted, UndoFailed, HostLost.
     """
     identity = store.identity()
     plan = order.plan
+    sites = workers[0].sites
     store.add_plan(
         plan.stacks,
         # a primary that the user's own script reports is not among those that its workload declares
@@ -133,21 +135,21 @@ def execute(
         memory_bytes=order.plan.memory_bytes,
         machine_metrics=frozenset(metric.name for metric in order.plan.machine_metrics),
         seed=identity.seed,
-        interrupts=interrupts,
+        interrupts=workers[0].interrupts,
         listener=listener,
         guest_image=order.plan.guest_image,
     )
-    _Loop(order, store, sites, bench, listener).go()
+    _Loop(order, workers, bench).go()
 
 
 class _Loop:
-    def __init__(self, order: Order, store: Store, sites: Sites, bench: visit.Workbench, listener: Listener) -> None:
+    def __init__(self, order: Order, workers: Sequence[Worker], bench: visit.Workbench) -> None:
         self.order = order
-        self.store = store
-        self.sites = sites
+        self.workers = workers
         self.bench = bench
-        self.listener = listener
-        self.started_at = sites.now()
+        self.store, self.sites, self.listener = bench.store, bench.sites, bench.listener
+        self.telling = Lock()  # of visits that end at the same time
+        self.started_at = self.sites.now()
         self.took_s: list[float] = []
         self.to_go = 0  # visits that are expected after those planned
         self.stacks = {stack.text: stack for stack in order.plan.runnable}
@@ -170,31 +172,41 @@ class _Loop:
                 self.to_go = batch.to_go or 0
             self.store.add_visits(batch.visits, self.sites.now())
             open_visits = {(planned.round, planned.stack): planned for planned in self.store.open_visits()}
-            for wanted in batch.visits:
-                self._visit(open_visits[wanted])
+            at_once.each((open_visits[wanted] for wanted in batch.visits), self.workers, self._visit)
 
-    def _visit(self, planned: PlannedVisit) -> None:
-        self.listener(VisitStarted(planned.stack, planned.round, self.done + 1, self.planned))
+    def _visit(self, worker: Worker, planned: PlannedVisit) -> None:
+        # What several tell at the same time nobody could follow: each tells all of it when it has ended.
+        told: list[Progress] = []
+        alone = len(self.workers) == 1
+        listener = self.listener if alone else told.append
+        bench = replace(self.bench, sites=worker.sites, interrupts=worker.interrupts, listener=listener)
+        if alone:
+            self.listener(VisitStarted(planned.stack, planned.round, self.done + 1, self.planned))
         began = self.sites.now()
         try:
-            failure = visit.visit(self.bench, planned, self.stacks[planned.stack])
+            failure = visit.visit(bench, planned, self.stacks[planned.stack])
         except Refused as error:
             self.store.add_event("refused", str(error), self.sites.now())
             raise
         except UndoFailed as error:
             self.store.add_event("quarantine", str(error), self.sites.now())
             raise
-        self.done += 1
-        self.took_s.append(self.sites.now() - began)
-        left = (self.planned + self.to_go - self.done) * self._seconds_per_visit()
-        self.listener(VisitEnded(planned.stack, failure, self.took_s[-1], self.done, self.planned, max(left, 0.0)))
+        with self.telling:
+            if not alone:
+                for each in (VisitStarted(planned.stack, planned.round, self.done + 1, self.planned), *told):
+                    self.listener(each)
+            self.done += 1
+            self.took_s.append(self.sites.now() - began)
+            left = (self.planned + self.to_go - self.done) * self._seconds_per_visit()
+            self.listener(VisitEnded(planned.stack, failure, self.took_s[-1], self.done, self.planned, max(left, 0.0)))
 
     def _measured_s(self) -> float | None:
-        """None before the first visit: a guess must not keep a campaign with a budget from beginning."""
-        return sum(self.took_s) / len(self.took_s) if self.took_s else None
+        """Of one visit while others go on beside it, shared among them. None before the first: a guess must not keep a
+        campaign with a budget from beginning."""
+        return sum(self.took_s) / len(self.took_s) / len(self.workers) if self.took_s else None
 
     def _seconds_per_visit(self) -> float:
-        return self._measured_s() or self.order.plan.seconds_per_visit
+        return self._measured_s() or self.order.plan.seconds_per_visit / len(self.workers)
 
     def _seconds_left(self) -> float | None:
         budget_s = self.order.rule.budget_s

@@ -7,12 +7,19 @@ import select
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import TextIO
 
 from strata.errors import Interrupted
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(slots=True)
+class _Heard:
+    came: str | None = None  # the name of the first signal
+    descriptor: int | None = None
 
 
 class Interrupts:
@@ -24,10 +31,15 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self._came: str | None = None
+        self._heard = _Heard()
         self._raised = False
         self._held = 0
-        self._descriptor: int | None = None
+
+    def beside(self) -> Interrupts:
+        """For what goes on beside this at the same time: the same signals, held and raised on its own."""
+        other = Interrupts()
+        other._heard = self._heard
+        return other
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -35,7 +47,7 @@ class Interrupts:
 
         A signal that this process was told to ignore (nohup, a job in the background) stays ignored.
         """
-        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._heard.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         before = {
             number: signal.signal(number, self._handle)
             for number in _SIGNALS
@@ -46,8 +58,8 @@ class Interrupts:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-            os.close(self._descriptor)
-            self._descriptor = None
+            os.close(self._heard.descriptor)
+            self._heard.descriptor = None
         self.check()
 
     @contextmanager
@@ -61,15 +73,16 @@ class Interrupts:
 
     def check(self) -> None:
         """Raises Interrupted when a signal has come."""
-        if self._came and not self._held and not self._raised:
+        if self._heard.came and not self._held and not self._raised:
             self._raised = True
             raise Interrupted(
-                f"interrupted by {self._came}; what was built is removed, and the same `strata run` goes on from here."
+                f"interrupted by {self._heard.came}; what was built is removed, and the same `strata run` goes on from "
+                "here."
             )
 
     def descriptor(self) -> int | None:
         """Can be read as soon as `check` would raise; None while nothing may be cut short."""
-        return None if self._held or self._raised else self._descriptor
+        return None if self._held or self._raised else self._heard.descriptor
 
     def wait_for(self, stream: TextIO) -> None:
         """Returns when `stream` can be read, as for an answer; raises Interrupted when a signal comes first."""
@@ -78,6 +91,6 @@ class Interrupts:
         self.check()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self._came = self._came or signal.Signals(number).name
-        if self._descriptor is not None:
-            os.eventfd_write(self._descriptor, 1)
+        self._heard.came = self._heard.came or signal.Signals(number).name
+        if self._heard.descriptor is not None:
+            os.eventfd_write(self._heard.descriptor, 1)

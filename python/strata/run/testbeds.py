@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +16,10 @@ from strata.hosts.served import ServedHost
 from strata.model import Testbed
 from strata.run import clean as cleaning
 from strata.run import in_lab
+from strata.run.at_once import Worker
 from strata.run.clean import Cleaned
 from strata.run.progress import Listener
+from strata.run.signals import Interrupts
 from strata.run.sites import LastingSites, Sites
 from strata.store.writer import Store
 
@@ -45,6 +47,21 @@ def sites(
         return
     with _lasting(testbed, directory, uuid, interruption, progress) as lasting:
         yield lasting
+
+
+@contextmanager
+def workers(
+    campaign: Campaign,
+    directory: Path,
+    uuid: str,
+    jobs: int,
+    interrupts: Interrupts,
+    progress: Callable[[str], None],
+) -> Iterator[list[Worker]]:
+    """What carries out so many visits at once. Raises as `sites`."""
+    with ExitStack() as stack:
+        each = [interrupts] if jobs == 1 else [interrupts.beside() for _ in range(jobs)]
+        yield [Worker(stack.enter_context(sites(campaign, directory, uuid, own, progress)), own) for own in each]
 
 
 def clean(store: Store, listener: Listener) -> Cleaned:

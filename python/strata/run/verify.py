@@ -11,8 +11,9 @@ from strata import layers, workloads
 from strata.analysis.exactness import Compared, compare
 from strata.campaign import Campaign, differences
 from strata.errors import BadInput, Refused
+from strata.lab import emulator
+from strata.run import at_once, session, testbeds
 from strata.run import campaign as running
-from strata.run import session, testbeds
 from strata.run.progress import Listener
 from strata.run.signals import Interrupts
 from strata.store import reader
@@ -21,12 +22,13 @@ from strata.store import reader
 def verify(
     directory: Path,
     again: Path,
+    jobs: int,
     interrupts: Interrupts,
     listener: Listener,
     progress: Callable[[str], None],
 ) -> tuple[Compared, tuple[str, ...]]:
     """The figures of the run in `directory` against those of the same visits carried out in `again`, a new directory;
-    and what was not the same about the machines.
+    and what was not the same about the machines. `jobs`: visits at once.
 
     Raises Refused for a run that is not exact, BadInput when a file that its campaign names is not as it was.
     """
@@ -37,6 +39,7 @@ def verify(
             f"{directory} was measured by the real clock, where no two runs are equal; "
             "give a run of --on lab --clock virtual."
         )
+    at_once.check(campaign.testbed, jobs, emulator.available_memory())
     changed = differences(dict(written.description), campaign.describe())
     if changed:
         listing = "\n  ".join(changed)
@@ -50,8 +53,8 @@ def verify(
         order = session.order(sites, campaign, session.Devices(), again)
         store = running.create(again, order, sites.now())
     try:
-        with testbeds.sites(campaign, again, store.identity().uuid, interrupts, progress) as sites:
-            running.execute(order, store, sites, layers.drivers(), interrupts, listener)
+        with testbeds.workers(campaign, again, store.identity().uuid, jobs, interrupts, progress) as workers:
+            running.execute(order, store, workers, layers.drivers(), listener)
     finally:
         store.close()
     after = reader.view(again, series=True)

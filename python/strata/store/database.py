@@ -121,7 +121,8 @@ def _open(directory: Path, how: str) -> tuple[sqlite3.Connection, int]:
 def _connect(path: Path, how: str) -> tuple[sqlite3.Connection, int, bool]:
     """The connection, the version of the store, and whether it is one."""
     uri = f"{path.absolute().as_uri()}?{how}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE_S)
+    # Several visits at once share one writer, which sees to it that their transactions do not mix.
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE_S, check_same_thread=False)
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         has_run = connection.execute("SELECT name FROM sqlite_master WHERE name = 'run'").fetchone()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,6 +55,7 @@ class Store:
     def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
         self.directory = directory
         self._sql = connection
+        self._lock = threading.RLock()  # visits that go on at the same time store one after the other
         self._stack_ids: dict[str, int] = {}
         self._workload_ids: dict[str, int] = {}
 
@@ -89,17 +91,19 @@ class Store:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Raises NoRoom when the disk is full; then nothing of it is stored."""
-        try:
-            self._sql.execute("BEGIN IMMEDIATE")
-            yield
-            self._sql.execute("COMMIT")
-        except BaseException as error:
-            # SQLite itself rolls back when the disk is full
-            if self._sql.in_transaction:
-                self._sql.execute("ROLLBACK")
-            if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode in _NO_ROOM:
-                raise NoRoom(f"no room is left on the disk that holds {self.directory}; make room there.") from error
-            raise
+        with self._lock:
+            try:
+                self._sql.execute("BEGIN IMMEDIATE")
+                yield
+                self._sql.execute("COMMIT")
+            except BaseException as error:
+                # SQLite itself rolls back when the disk is full
+                if self._sql.in_transaction:
+                    self._sql.execute("ROLLBACK")
+                if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode in _NO_ROOM:
+                    text = f"no room is left on the disk that holds {self.directory}; make room there."
+                    raise NoRoom(text) from error
+                raise
 
     # ------------------------------------------------------------ the plan
 
@@ -317,42 +321,43 @@ class Store:
 
         Returns the reason that is stored: it fails also when `extra` does not fit what earlier trials were stored with.
         """
-        workload_id = self._workload_ids[workload]
-        unfit = self._unfit(workload_id, extra)
-        if unfit:
-            outcome, reason = Outcome.FAILED, "; ".join([*filter(None, [reason]), unfit])
-            figures, extra = None, ()
-        (trial,) = self._sql.execute("SELECT coalesce(max(id), 0) + 1 FROM trial").fetchone()
-        if series:
-            try:
-                samples.write(self.directory, trial, series)
-            except OSError as error:
-                raise NoRoom(
-                    f"cannot write the samples of a trial to {self.directory} ({error.strerror}); make room there."
-                ) from error
-        with self._transaction():
-            self._add_metrics(workload_id, extra)
-            self._sql.execute(
-                "INSERT INTO trial (id, attempt, workload, outcome, reason, at, wall_s, flags, notes, argv) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    trial,
-                    attempt,
-                    workload_id,
-                    outcome.value,
-                    reason,
-                    at,
-                    wall_s,
-                    json.dumps(list(flags)),
-                    json.dumps(list(notes)),
-                    json.dumps(list(argv)),
-                ),
-            )
-            self._sql.executemany(
-                "INSERT INTO figure (trial, metric, value) VALUES (?, ?, ?)",
-                [(trial, name, float(value)) for name, value in (figures or {}).items()],
-            )
-        return reason
+        with self._lock:
+            workload_id = self._workload_ids[workload]
+            unfit = self._unfit(workload_id, extra)
+            if unfit:
+                outcome, reason = Outcome.FAILED, "; ".join([*filter(None, [reason]), unfit])
+                figures, extra = None, ()
+            (trial,) = self._sql.execute("SELECT coalesce(max(id), 0) + 1 FROM trial").fetchone()
+            if series:
+                try:
+                    samples.write(self.directory, trial, series)
+                except OSError as error:
+                    raise NoRoom(
+                        f"cannot write the samples of a trial to {self.directory} ({error.strerror}); make room there."
+                    ) from error
+            with self._transaction():
+                self._add_metrics(workload_id, extra)
+                self._sql.execute(
+                    "INSERT INTO trial (id, attempt, workload, outcome, reason, at, wall_s, flags, notes, argv) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        trial,
+                        attempt,
+                        workload_id,
+                        outcome.value,
+                        reason,
+                        at,
+                        wall_s,
+                        json.dumps(list(flags)),
+                        json.dumps(list(notes)),
+                        json.dumps(list(argv)),
+                    ),
+                )
+                self._sql.executemany(
+                    "INSERT INTO figure (trial, metric, value) VALUES (?, ?, ?)",
+                    [(trial, name, float(value)) for name, value in (figures or {}).items()],
+                )
+            return reason
 
     def _unfit(self, workload: int, extra: Iterable[Metric]) -> str | None:
         """Why figures of these names, units and directions cannot stand beside those of earlier trials."""

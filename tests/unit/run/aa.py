@@ -22,6 +22,7 @@ from strata.hosts.fake import FakeHost
 from strata.model import Command, Rule
 from strata.run import campaign as running
 from strata.run import plan as planning
+from strata.run.at_once import Worker
 from strata.run.signals import Interrupts
 from strata.run.sites import LastingSites
 from strata.store import reader
@@ -64,9 +65,8 @@ def called_different(seed: int, rounds: int, directory: Path) -> bool:
         running.execute(
             order,
             store,
-            LastingSites(host, store.identity().uuid, "/work", host.now),
+            [Worker(LastingSites(host, store.identity().uuid, "/work", host.now), Interrupts())],
             drivers,
-            Interrupts(),
             lambda progress: None,
         )
     finally:

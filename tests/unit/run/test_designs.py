@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from strata.hosts.fake import FakeHost
 from strata.model import Command, Rule, View
 from strata.run import campaign as running
 from strata.run import plan as planning
+from strata.run.at_once import Worker
+from strata.run.progress import Decided, VisitStarted
 from strata.run.signals import Interrupts
 from strata.run.sites import LastingSites
 from strata.store import reader
@@ -32,13 +35,14 @@ class Machine:
 
     def __init__(self, directory: Path, expression: str = STACKS, noise: float = 0.02) -> None:
         self.directory = directory
-        self.campaign = campaigns.from_expressions(
+        campaign = campaigns.from_expressions(
             [expression],
             ["null"],
             layers=layers.catalogue(),
             workloads=workloads.catalogue(),
             read_file=lambda name: "",
         )
+        self.campaign = replace(campaign, seed=7)  # what a rule draws by
         self.noise = noise
         self.visits = 0
         self.stack = ""
@@ -66,17 +70,17 @@ class Machine:
         first = self.visits
 
         def listen(progress: object) -> None:
-            if isinstance(progress, running.VisitStarted):
+            if isinstance(progress, VisitStarted):
                 if visits is not None and self.visits - first >= visits:
                     raise KeyboardInterrupt
                 self.stack = progress.stack
                 self.visits += 1
-            elif isinstance(progress, running.Decided):
+            elif isinstance(progress, Decided):
                 self.decisions.append(progress.text)
 
         try:
             sites = LastingSites(host, store.identity().uuid, "/work", host.now)
-            running.execute(order, store, sites, drivers, Interrupts(), listen)
+            running.execute(order, store, [Worker(sites, Interrupts())], drivers, listen)
         except KeyboardInterrupt:
             pass
         finally:
