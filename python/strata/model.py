@@ -228,6 +228,16 @@ class Place:
     beside: Beside | None = None  # for layers that start a guest; None: it is started where its disk is
 
 
+@dataclass(frozen=True, slots=True)
+class Meanwhile:
+    """What a layer does while a workload is measured: `begin` leaves it in the background, and `end` waits for its end.
+    Both on the machine `guest`; None: the measured one."""
+
+    begin: Command
+    end: Command
+    guest: Guest | None = None
+
+
 Ability = Callable[[int], "list[Step]"]
 """The steps that do something N times to a layer that was built: hold three snapshots, lose one disk.
 
@@ -253,6 +263,7 @@ class Provides:
     filesystem: str | None = None  # DIRECTORY: its type, where that is known: "btrfs"
     thin_pool: str | None = None  # BLOCK: the pool that it is a thin volume of, by the name of device mapper
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
+    meanwhile: tuple[Meanwhile, ...] = ()  # what goes on while workloads above it are measured
     hazards: tuple[str, ...] = ()  # sentences: how it can lose writes that it has acknowledged
     inside: tuple[str, ...] = ()  # CONTAINER: what precedes a command so that it runs where `path` is
     # CONTAINER: ends what a trial left running in there, which its end outside does not reach, and prints the names

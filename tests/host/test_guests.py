@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -109,6 +110,31 @@ def test_a_guest_that_panics_is_tried_again_and_told_of(tmp_path: Path) -> None:
     assert len(view.losses) == 3 and all("Kernel panic" in loss.console for loss in view.losses)
     (failed,) = view.failed
     assert "the guest was lost 3 times" in failed.reason and "panic" in failed.reason
+    assert left(out) == []
+
+
+@pytest.mark.slow
+def test_a_guest_that_hangs_is_tried_again_and_told_of(tmp_path: Path) -> None:
+    script = tmp_path / "wait.sh"
+    script.write_text("#!/bin/sh\nsleep 600\n")
+    out = tmp_path / "run"
+    argv = [STRATA, "run", "disk | vm | ext4", "-w", f"command:{script}", *SIZE, "--out", str(out)]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    stopped: set[int] = set()
+    while process.poll() is None:
+        # Stopped where its kernel is up: from then on it says nothing, and nobody ends it but Strata.
+        for booted in out.glob("work/*/*/boot_s"):
+            with contextlib.suppress(OSError, ValueError):
+                pid = int(booted.with_name("pid").read_text())
+                if pid not in stopped:
+                    stopped.add(pid)
+                    os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.2)
+    said, _ = process.communicate()
+    assert process.returncode == 1, said
+    assert len(stopped) == len(reader.view(out).losses) == 3
+    (failed,) = reader.view(out).failed
+    assert "the guest was lost 3 times" in failed.reason
     assert left(out) == []
 
 

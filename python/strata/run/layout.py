@@ -169,7 +169,10 @@ def lay_out(
     driver = cast("Forking", forking.driver)
     shares = tuple(driver.shares(fork.call, forking.below, forking.place))
     (whole,) = forking.below
-    tops = [replace(share, rehearsals=whole.rehearsals, mend=whole.mend, hazards=whole.hazards) for share in shares]
+    tops = [
+        replace(share, rehearsals=whole.rehearsals, meanwhile=whole.meanwhile, mend=whole.mend, hazards=whole.hazards)
+        for share in shares
+    ]
     for node in above:
         tops = [put(node, (below,), tenant) for tenant, below in enumerate(tops, start=1)]
     return Layout(tuple(placed), directory, f"{directory}/scratch", tuple(tops), shares)
@@ -207,13 +210,15 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
     rehearsals = max((lower.rehearsals for lower in below), default=0)
     mend = dict.fromkeys(command for each in (*below, own) for command in each.mend)
     hazards = dict.fromkeys(sentence for each in (*below, own) for sentence in each.hazards)
+    meanwhile = tuple(dict.fromkeys(each for lower in (*below, own) for each in lower.meanwhile))
     if own.guest is not None and all(lower.guest is None for lower in below):
         # What is below is done by commands of the machine outside, and a condition above runs its own inside.
-        return replace(own, rehearsals=max(own.rehearsals, rehearsals), hazards=tuple(hazards))
+        return replace(own, rehearsals=max(own.rehearsals, rehearsals), meanwhile=meanwhile, hazards=tuple(hazards))
     return replace(
         own,
         can={**can, **own.can},
         rehearsals=max(own.rehearsals, rehearsals),
+        meanwhile=meanwhile,
         mend=tuple(mend),
         guest=own.guest or next((lower.guest for lower in below if lower.guest), None),
         hazards=tuple(hazards),

@@ -22,19 +22,21 @@ from strata.run.machine import Samples
 _BEGIN_S = 20.0
 _INTERVAL = "100ms"
 
-# $1 path of the files, the rest: the engine, up to what it is to wait for.
+# $1 path of the files, the rest: the engine, up to what it is to wait for, which takes no processor time of what is
+# measured: a word through a pipe.
 _BEGIN = """\
 path=$1; shift
-{ "$@" -- sh -c 'until [ -e "$1" ]; do sleep 0.05; done' sh "$path.stop"; : > "$path.done"; } > "$path.said" 2>&1 \
+mkfifo "$path.stop"
+{ "$@" -- sh -c 'read -r _ < "$1"' sh "$path.stop"; : > "$path.done"; } > "$path.said" 2>&1 \
   < /dev/null &
 for pause in 0 0.02 0.05 0.1 0.2 0.4 0.8 1.6 3 6 6; do
   sleep "$pause"
   if [ -s "$path.jsonl" ] || [ -e "$path.done" ]; then break; fi
 done"""
 
-# $1 path of the files
+# $1 path of the files. Opened for both, a pipe waits for no reader: the engine may have ended by itself.
 _END = """\
-: > "$1.stop"
+exec 3<> "$1.stop"; echo >&3
 for pause in 0.05 0.1 0.1 0.2 0.4 0.8 1.6 3 6 6; do
   if [ -e "$1.done" ]; then break; fi
   sleep "$pause"

@@ -229,7 +229,12 @@ def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_
             number += 1
             trial = workload.plan(call, target, scratch, 0)
             planned = trial_steps.trial_steps(_ENGINE, devices, trial, target, scratch, top.rehearsals, top.inside)
-            lines += _typed([(top.guest, Command(argv)) for argv in planned.typed()])
+            *before, measure = planned.until_measured()
+            commands = [(top.guest, Command(argv)) for argv in before]
+            commands += [(each.guest, each.begin) for each in top.meanwhile]
+            commands.append((top.guest, Command(measure)))
+            commands += [(each.guest, each.end) for each in top.meanwhile]
+            lines += _typed([*commands, *((top.guest, command) for command in planned.remove)])
     lines.append("# remove")
     # What is in a guest first: ending the guest would end it too.
     backwards = steps[::-1]

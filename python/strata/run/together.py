@@ -1,6 +1,7 @@
-"""One trial of several tenants: prepared one after the other, measured at the same time.
+"""One trial of several tenants, measured at the same time.
 
-On one machine a shell there starts all of them; guests are told a time by their own clock and asked from a thread each.
+On one machine a shell there starts all of them; guests are asked from a thread each, and told a time by their own
+clock.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import shlex
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePosixPath
 
 from strata.errors import StrataError, VisitFailed
@@ -100,14 +102,10 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
     inside = parts[0].host is not outside.host
     watched: Watched | None = None
     try:
-        for part in parts:
-            try:
-                part.cold = trial.ready(part.bench, part.steps)
-            except VisitFailed as error:
-                part.failed = error
-                raise
+        _prepare(parts, inside)
         at = outside.host.now()
-        watched = _from_threads(parts, outside) if inside else _from_a_shell(parts, outside)
+        with trial.under_way(dict.fromkeys(each for part in parts for each in part.bench.meanwhile)):
+            watched = _from_threads(parts, outside) if inside else _from_a_shell(parts, outside)
     except VisitFailed as error:
         if all(part.failed is None for part in parts):
             parts[0].failed = error
@@ -127,6 +125,48 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
 
 
 # ---------------------------------------------------------------- at the same time
+
+
+def _prepare(parts: Sequence[Part], inside: bool) -> None:
+    """What comes before the clock starts: in guests at the same time, on one machine, which takes one command at a
+    time, one after the other. Then memory forgets all of it. Raises VisitFailed, GuestLost, Interrupted."""
+
+    def prepare(part: Part) -> None:
+        try:
+            trial.prepare(part.bench, part.steps)
+        except VisitFailed as error:
+            part.failed = error
+
+    if inside:
+        _from_a_thread_each({f"prepare tenant {part.tenant}": partial(prepare, part) for part in parts})
+    else:
+        for part in parts:
+            prepare(part)
+            if part.failed is not None:
+                break
+    for part in parts:
+        if part.failed is not None:
+            raise part.failed
+        part.cold = trial.forget(part.bench, part.steps)
+
+
+def _from_a_thread_each(work: Mapping[str, Callable[[], None]]) -> None:
+    """`work` by the names of the threads. Raises what the first of them raised when all have ended."""
+    raised: list[StrataError] = []
+
+    def carry_out(each: Callable[[], None]) -> None:
+        try:
+            each()
+        except StrataError as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=carry_out, args=(each,), name=name) for name, each in work.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if raised:
+        raise raised[0]
 
 
 def _from_a_shell(parts: Sequence[Part], outside: Outside) -> Watched | None:
@@ -151,7 +191,6 @@ def _from_a_shell(parts: Sequence[Part], outside: Outside) -> Watched | None:
 
 def _from_threads(parts: Sequence[Part], outside: Outside) -> Watched | None:
     ahead_s = [_clock_ahead_s(part.host) for part in parts]
-    raised: list[StrataError] = []
 
     def measure(part: Part, start: float) -> None:
         command = part.steps.measure
@@ -160,21 +199,15 @@ def _from_threads(parts: Sequence[Part], outside: Outside) -> Watched | None:
             part.ended.append(part.host.run(replace(command, argv=argv), check=False))
         except VisitFailed as error:
             part.failed = error
-        except StrataError as error:
-            raised.append(error)
 
     with outside.watch(max(part.steps.measure.timeout_s for part in parts)) as watch:
         start = time.time() + _LEAD_S
-        threads = [
-            threading.Thread(target=measure, args=(part, start + ahead), name=f"tenant {part.tenant}")
-            for part, ahead in zip(parts, ahead_s, strict=True)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    if raised:
-        raise raised[0]
+        _from_a_thread_each(
+            {
+                f"tenant {part.tenant}": partial(measure, part, start + ahead)
+                for part, ahead in zip(parts, ahead_s, strict=True)
+            }
+        )
     for part, ahead in zip(parts, ahead_s, strict=True):
         part.began = -ahead  # added to what its own clock says
     return watch.seen()

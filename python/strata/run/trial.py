@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from strata.errors import CommandFailed, CommandTimedOut, VisitFailed
 from strata.hosts.base import Host
-from strata.model import Call, Completed, Measured, Metric, Outcome, Target, TrialOutput, TrialPlan, Workload
+from strata.model import Call, Completed, Meanwhile, Measured, Metric, Outcome, Target, TrialOutput, TrialPlan, Workload
 from strata.run import directories, machine, trial_steps
 from strata.run.outside import Outside, Watched
 from strata.run.trial_steps import TrialSteps
@@ -52,6 +52,7 @@ class Bench:
     rehearsals: int = 0  # unmeasured runs before the measured one
     inside: tuple[str, ...] = ()  # what precedes a command so that it runs where the target is
     outside: Outside | None = None  # `host` is a guest: how the machine that carries it is watched meanwhile
+    meanwhile: tuple[tuple[Host, Meanwhile], ...] = ()  # what layers do while it is measured, and where
 
 
 def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: str, seed: int) -> Trial:
@@ -170,18 +171,43 @@ def judged(
 
 
 def ready(bench: Bench, steps: TrialSteps) -> bool:
-    """All that comes before the clock starts, but for the directories; whether memory forgot what was prepared.
+    """All that comes before the clock starts, but for the directories; whether memory forgot what was prepared."""
+    prepare(bench, steps)
+    return forget(bench, steps)
 
-    What lies below a guest is forgotten too, or a guest whose disk is cached outside would be measured warm.
-    """
+
+def prepare(bench: Bench, steps: TrialSteps) -> None:
     host = bench.host
     for path, content in steps.put.items():
         host.write(path, content)
     for command in (*steps.prepare, *steps.rehearse, *steps.flush):
         host.run(command)
+
+
+def forget(bench: Bench, steps: TrialSteps) -> bool:
+    """Whether memory did, also that of the machine below a guest: or one whose disk is cached there would be measured
+    warm."""
+    host = bench.host
     hosts = [host] if bench.outside is None or bench.outside.host is host else [host, bench.outside.host]
     # an ordinary user may measure existing(PATH), and may not do this
     return all(each.run(steps.forget, check=False).exit_code == 0 for each in hosts)
+
+
+@contextmanager
+def under_way(what: Iterable[tuple[Host, Meanwhile]]) -> Iterator[None]:
+    """For `with`: begun before the block and ended after it, in the same order. Raises VisitFailed where one cannot."""
+    begun: list[tuple[Host, Meanwhile]] = []
+    try:
+        for host, each in what:
+            begun.append((host, each))
+            host.run(each.begin)
+        yield
+    except VisitFailed:
+        for host, each in begun:
+            host.run(each.end, check=False)
+        raise
+    for host, each in begun:
+        host.run(each.end)
 
 
 def _measure(
@@ -190,7 +216,7 @@ def _measure(
     """What the measured command left is put into `ended` before anything of it is believed."""
     host = bench.host
     watch = None if bench.outside is None else bench.outside.watch(steps.measure.timeout_s)
-    with watch or nullcontext():
+    with under_way(bench.meanwhile), watch or nullcontext():
         done = host.run(steps.measure, check=False)
     ended.append(done)
     measured, samples = read(host, workload, call, plan, steps, done)

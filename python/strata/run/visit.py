@@ -7,7 +7,21 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from strata.errors import BadInput, GuestLost, HostLost, NotAsAsked, UndoFailed, VisitFailed
-from strata.model import Call, Disk, GuestImage, Kind, LayerDriver, Metered, Metric, Outcome, Provides, Stack, Workload
+from strata.hosts.base import Host
+from strata.model import (
+    Call,
+    Disk,
+    GuestImage,
+    Kind,
+    LayerDriver,
+    Meanwhile,
+    Metered,
+    Metric,
+    Outcome,
+    Provides,
+    Stack,
+    Workload,
+)
 from strata.run import directories, journal, kernel_log, layout, leaks, limits, together, trial, trial_steps
 from strata.run.apart import Apart, make_directories
 from strata.run.guests import Machines
@@ -257,6 +271,7 @@ def _parts(
             rehearsals=top.rehearsals,
             inside=top.inside,
             outside=outside,
+            meanwhile=_meanwhile(machines, top),
         )
         parts.append(_part(own, load, tenant, top, f"{plan.scratch}/{number + len(parts)}"))
     return parts
@@ -376,7 +391,12 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
         plan.top.rehearsals,
         plan.top.inside,
         outside,
+        _meanwhile(machines, plan.top),
     )
+
+
+def _meanwhile(machines: Machines, top: Provides) -> tuple[tuple[Host, Meanwhile], ...]:
+    return tuple((machines.of(each.guest), each) for each in top.meanwhile)
 
 
 def _outside(machines: Machines, plan: layout.Layout) -> Outside:

@@ -154,3 +154,20 @@ def test_a_filled_device_is_only_known_by_what_was_told() -> None:
     asked = (spec("fill", {"share": 0.5}), below("fill"), PLACE)
     assert drivers()["fill"].differences(*asked, [told]) == []
     assert drivers()["fill"].differences(*asked, []) != []
+
+
+def test_snapshots_that_are_taken_while_it_is_measured_are_no_step_before() -> None:
+    values: dict[str, Value] = {"held": 3, "every": 2.0}
+    assert steps("snapshot", values) == []
+    (meanwhile,) = drivers()["snapshot"].provides(spec("snapshot", values), below("snapshot"), PLACE).meanwhile
+    assert [*meanwhile.begin.argv[-4:]] == ["2", "snapshot 1", "snapshot 2", "snapshot 3"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "wrong"),
+    [("2\n", []), ("2\nno space left\n", ["snapshot: the one after 2 could not be taken: no space left."])],
+)
+def test_a_snapshot_that_could_not_be_taken_is_a_difference(shown: str, wrong: list[str]) -> None:
+    driver, call = drivers()["snapshot"], spec("snapshot", {"held": 3, "every": 2.0})
+    seen = [Completed((), 0, shown, "", 0.1)]
+    assert driver.differences(call, below("snapshot"), PLACE, seen) == wrong

@@ -166,3 +166,21 @@ def test_snapshots_of_a_guest_s_storage_are_held_where_they_are_asked_for(expres
     assert sum(len(placed.steps()) for placed in snapshots) == taken
     inside = expression.index("| vm") < expression.index("snapshot")
     assert all((placed.guest is not None) is inside for placed in snapshots)
+
+
+@pytest.mark.parametrize(
+    ("expression", "each"),
+    [
+        ("ssd | lvmthin | snapshot(held=2, every=1s) | vm | ext4", 1),
+        ("ssd | lvmthin | tenants(2) | snapshot(held=2, every=1s) | vm | ext4", 1),
+        ("ssd | btrfs | snapshot(held=2, every=1s) | tenants(2) | raw | vm | ext4", 1),
+        ("ssd | vm | btrfs | snapshot(held=2, every=1s)", 1),
+        ("ssd | lvmthin | snapshot(held=2) | vm | ext4", 0),
+    ],
+)
+def test_what_goes_on_while_it_is_measured_is_known_above(expression: str, each: int) -> None:
+    laid = lay_out(expression, FILES)
+    inside = expression.index("| vm") < expression.index("snapshot")
+    for top in laid.tops:
+        assert len(top.meanwhile) == each
+        assert all((meanwhile.guest is not None) is inside for meanwhile in top.meanwhile)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 
 import pytest
@@ -89,3 +90,28 @@ def test_one_that_fails_fails_all_with_what_everybody_said() -> None:
     assert {each.reason for each in found.trials} == {"tenant 2: it ended with 7"}
     whole = together.merged(found, [1, 2, 3], (SPEED,))
     assert {seen.stderr for seen in whole.evidence} == {f"tenant {n} said this" for n in (1, 2, 3)}
+
+
+class Filled(Load):
+    def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        return TrialPlan((Command(("fill", target.path)),), Command(("work", target.path)), {})
+
+
+def test_guests_are_prepared_at_the_same_time() -> None:
+    meeting = threading.Barrier(2, timeout=30)  # one that comes alone gives up
+
+    def respond(command: Command) -> str:
+        if command.argv[0] == "fill":
+            meeting.wait()
+        return "100.0" if command.argv[0] == "date" else "1"
+
+    outside = Outside(FakeHost(), (), (), "/scratch")
+    parts = []
+    for tenant in (1, 2):
+        guest = FakeHost(respond=respond)
+        guest.files[f"/scratch/{tenant}/samples.jsonl"] = samples(100.0, 10.0)
+        bench = trial.Bench(guest, (), 1 << 30, frozenset(), outside=outside)
+        target = Target(Kind.DIRECTORY, "/t", None)
+        parts.append(Part(tenant, bench, Filled(), Call("load", "load", {}), target, f"/scratch/{tenant}"))  # type: ignore[arg-type]
+    found = together.run(parts, outside, 1)
+    assert [each.outcome for each in found.trials] == [Outcome.OK] * 2, [each.reason for each in found.trials]
