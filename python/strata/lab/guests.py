@@ -46,7 +46,7 @@ def prepared(image: Image, engine: Path, accel: Accel) -> GuestImage:
     boot = [
         *qemu.system(directory / "root", directory / "modules", sizes),
         *("-kernel", str(directory / "kernel"), "-initrd", str(directory / "initrd")),
-        *("-append", f"{qemu.KERNEL} {_PATIENT} strata.clock=real"),
+        *("-append", f"{qemu.KERNEL} {_PATIENT} strata.clock=real strata.guest"),
     ]
     identity = Identity(directory / "key", directory / "known_hosts")
     return GuestImage(str(directory), accel, tuple(boot), tuple(ssh.options(Server("", None, identity))))

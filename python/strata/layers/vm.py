@@ -120,13 +120,11 @@ INFO = LayerInfo(
 _START = """\
 dir=$1 port=$2 serial=$3 link=$4 size=$5 ssh=$6; shift 6
 first() {
-  until grep -aq 'strata-lab: ready' "$dir/console"; do
-    # QEMU takes the file of its process number away as it ends.
-    if ! pid=$(cat "$dir/pid" 2>/dev/null) || [ ! -d "/proc/$pid" ]; then
-      echo "the guest ended before it was ready: $(grep -a -m 1 'Kernel panic' "$dir/console")"; return 1
-    fi
-    sleep 0.05
-  done
+  # QEMU takes the file of its process number away as it ends. Nothing looks again and again: several boot at once.
+  if ! pid=$(cat "$dir/pid") || ! tail -c +1 -f -s 0.2 --pid="$pid" -- "$dir/console" | grep -aqm 1 'strata-lab: ready'
+  then
+    echo "the guest ended before it was ready: $(grep -a -m 1 'Kernel panic' "$dir/console")"; return 1
+  fi
   eval "$ssh -p $port -- root@127.0.0.1 sh -s -- '$serial' '$link' '$size'" <<'END' || return 1
 for pause in 0 0.2 0.5 1 2 4 8; do
   sleep "$pause"
@@ -148,6 +146,7 @@ END
   awk "BEGIN { printf \\"%.2f\\\\n\\", $now - $started }" > "$dir/boot_s.new" && mv -- "$dir/boot_s.new" "$dir/boot_s"
 }
 console=$(printf %s "$dir/console" | sed 's/,/,,/g')
+: > "$dir/console"
 for try in 1 2 3 4 5 6 7 8; do
   cut -d ' ' -f 1 /proc/uptime > "$dir/started"
   if "$@" -daemonize -pidfile "$dir/pid" -serial "file:$console" \\
@@ -189,8 +188,9 @@ exit 1"""
 # $1 directory
 _AWAIT = """\
 until [ -e "$1/boot_s" ]; do
-  if [ ! -d "/proc/$(cat "$1/first-pid")" ] && [ ! -e "$1/boot_s" ]; then cat "$1/first" >&2; exit 1; fi
-  sleep 0.05
+  read -r pid < "$1/first-pid"
+  if [ ! -d "/proc/$pid" ] && [ ! -e "$1/boot_s" ]; then cat "$1/first" >&2; exit 1; fi
+  sleep 0.2
 done"""
 
 _SHOW = 'pid=$(cat "$1/pid") && tr "\\0" "\\n" < "/proc/$pid/cmdline" | grep -xF -e "$1/pid"'
