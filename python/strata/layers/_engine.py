@@ -29,6 +29,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from strata.errors import BadInput
 from strata.layers._steps import output, run, said, sh
@@ -268,6 +269,14 @@ def provides(made: Instance, below: Provides) -> Provides:
         name=made.engine,
         filesystem=below.filesystem,
         thin_pool=below.thin_pool,
+        can={} if below.thin_pool is None else {"snapshot": partial(_no_snapshot, made.engine)},
+    )
+
+
+def _no_snapshot(engine: str, _: int) -> list[Step]:
+    raise BadInput(
+        f"{engine} has its containers in volumes beside the one that lvmthin can take snapshots of, which stays empty; "
+        "take snapshot out, or measure what the engine itself can (instance/snapshot)."
     )
 
 

@@ -248,7 +248,9 @@ def _check(spec: Call, below: Provides) -> None:
     if spec["driver"] != "devicemapper":
         raise BadInput(f"docker({spec['driver']}) needs a directory; put a file system below it.")
     if below.thin_pool is None:
-        raise BadInput("docker(devicemapper) takes a directory or a thin pool; put it on a file system or on lvmthin.")
+        raise BadInput(
+            "docker(devicemapper) takes a directory or a thin pool; put it on a file system, or right on lvmthin."
+        )
 
 
 def _of_root(spec: Call) -> tuple[int | None, str | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from strata.errors import BadInput
@@ -88,3 +90,17 @@ def test_a_driver_that_docker_dropped_runs_with_an_older_one(driver: str, versio
     reasons = drivers()["docker"].reasons_not_to_run(spec("docker", {"driver": driver}), machine)
     assert (reasons == []) is runs
     assert runs or "cannot run here" in reasons[0]
+
+
+@pytest.mark.parametrize(("layer", "how"), [("docker", "devicemapper"), ("incus", "lvm"), ("containerd", "devmapper")])
+def test_snapshots_of_the_empty_volume_beside_the_containers_are_refused(layer: str, how: str) -> None:
+    driver, pool = drivers()[layer], below(layer, thin_pool=True)
+    call = spec(layer, {driver.info.params[0].name: how})
+    engine = driver.provides(call, pool, PLACE)
+    with pytest.raises(BadInput, match="in volumes beside the one that lvmthin can take snapshots of"):
+        engine.can["snapshot"](1)
+    (volume,) = pool
+    able = replace(volume, can={"snapshot": lambda count: []})
+    held = drivers()["snapshot"].provides(spec("snapshot", {}), [able], PLACE)
+    with pytest.raises(BadInput, match="right on lvmthin"):
+        driver.provides(call, [held], PLACE)
