@@ -336,7 +336,8 @@ class Facts:
     modules: frozenset[str] = frozenset()
     caveats: tuple[str, ...] = ()  # sentences that must stand beside every figure measured here
     cgroups: frozenset[str] = frozenset()  # controllers by the version that has them: "1:memory", "2:hugetlb"
-    # of "newuidmap", "newgidmap", "subuid" and "subgid": what there is for this user's own containers
+    # of "newuidmap", "newgidmap", "subuid" and "subgid": what there is for this user's own containers; and
+    # "subuid:NAME", "subgid:NAME" for every user who has ids for theirs
     id_maps: frozenset[str] = frozenset()
     io_control: str = ""  # the version of cgroups by which I/O can be limited: "1", "2"; "": by none
 

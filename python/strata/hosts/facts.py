@@ -54,6 +54,7 @@ done </proc/self/mounts 2>/dev/null
 echo '@id_maps'
 for tool in newuidmap newgidmap; do command -v "$tool" >/dev/null && echo "$tool"; done
 for file in subuid subgid; do grep -qsE "^($(id -un)|$(id -u)):" "/etc/$file" && echo "$file"; done
+for file in subuid subgid; do sed -n "s/^\([^:]*\):.*/$file:\1/p" "/etc/$file" 2>/dev/null; done
 echo '@io_control'
 if grep -qsw io /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/unified/cgroup.controllers; then echo 2
 elif [ -e /sys/fs/cgroup/blkio/blkio.throttle.read_bps_device ]; then echo 1; fi

@@ -1,9 +1,11 @@
-"""Podman as a layer, as root, without a daemon: its storage on the stack, everything else in the visit's directory."""
+"""Podman as a layer, without a daemon, root's or a user's: its storage on the stack, everything else in the visit's
+directory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from strata.layers import _rootless
 from strata.layers._control_groups import control_group_reasons, rootless_reasons
 from strata.layers._engine import (
     ARRANGE,
@@ -45,18 +47,24 @@ INFO = LayerInfo(
             "how large a container's root may be; overlay needs xfs(pquota) below it",
             minimum=1 << 24,
         ),
+        _rootless.USER,
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.ENGINE,
-    tools={"podman": "podman", "conmon": "conmon", "runc": "runc", "crun": "crun", "zfs": "zfsutils-linux", **TOOLS},
-)
+    tools={"podman": "podman", "conmon": "conmon", "runc": "runc", "crun": "crun", "zfs": "zfsutils-linux",
+           "setpriv": "util-linux", **TOOLS},
+)  # fmt: skip
 
 # $1 short way to the place: Podman refuses a directory of state whose path has more than 50 letters.
 # Of the limits a container may have, some machines do not let even root raise any; so none is above what holds here.
 # Locks in files: those in /dev/shm are shared with the user's own Podman.
-_CONFIGURE = """\
-dir=$1 root=$2 driver=$3 runtime=$4 name=$5
+_CONFIGURE = (
+    """\
+dir=$1 root=$2 driver=$3 runtime=$4 name=$5 user=$7
 printf %s "$6" >"$dir/base"
+"""
+    + _rootless.CONFIGURE
+    + """\
 least() {
   have=$(prlimit "--$1" --output HARD --noheadings --raw)
   if [ "$have" = unlimited ] || [ "$have" -gt "$2" ]; then have=$2; fi
@@ -72,23 +80,24 @@ cgroup_manager = "cgroupfs"
 events_logger = "none"
 lock_type = "file"
 runtime = "$runtime"
-tmp_dir = "$dir/tmp"
+tmp_dir = "$own/tmp"
 static_dir = "$root/libpod"
 volume_path = "$root/volumes"
 image_copy_tmp_dir = "$root/copies"
 [network]
-network_config_dir = "$dir/networks"
+network_config_dir = "$own/networks"
 END
-mkdir -- "$root/copies"
 cat >"$dir/storage.conf" <<END
 [storage]
 driver = "$driver"
-runroot = "$dir/state"
+runroot = "$own/state"
 graphroot = "$root"
+rootless_storage_path = "$root"
 END
 echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$dir/policy.json"
 : >"$dir/registries.conf"
 ln -s -- "$root" "$dir/storage" && echo "$name" >"$dir/group\""""
+)
 
 _CLIENT = (
     r"""#!/bin/sh
@@ -100,30 +109,36 @@ export CONTAINERS_CONF="$d/containers.conf" CONTAINERS_STORAGE_CONF="$d/storage.
 export CONTAINERS_REGISTRIES_CONF="$d/registries.conf" TMPDIR="$d/storage/copies" BUILDAH_ISOLATION=chroot
 verb=$1; shift
 """
+    + _rootless.AS_USER
     + THROTTLE
     + r"""
 case $verb in
-  load) exec podman import --quiet -- "$1" "localhost/$2" ;;
+  load) exec $podman import --quiet -- "$1" "localhost/$2" ;;
   build)
-    exec podman build --quiet --no-cache --network host --signature-policy "$d/policy.json" --pull-never \
+    exec $podman build --quiet --no-cache --network host --signature-policy "$d/policy.json" --pull-never \
       --tag "localhost/$2" -- "$1" ;;
-  forget) exec podman rmi --force "localhost/$1" ;;
+  forget) exec $podman rmi --force "localhost/$1" ;;
   create)
     set -- "localhost/$@"
+    for word; do
+      case $word in --) break ;; /*:*) give "$word" || exit 1 ;; esac
+    done
 """
     + ARRANGE
     + r"""
     read -r group <"$d/group"
     if [ -s "$d/base" ]; then set -- --storage-opt "size=$(cat -- "$d/base")" "$@"; fi
-    exec podman create --cgroup-parent "/$group" --name "$name" "$@" ;;
-  start) exec podman start "$1" ;;
-  stop) exec podman stop --time 10 "$1" ;;
-  remove) exec podman rm --force --time 0 --volumes "$1" ;;
-  exec) exec podman exec "$@" ;;
-  pid) exec podman inspect --type container --format '{{.State.Pid}}' "$1" ;;
-  count) podman ps --quiet --filter status=running | wc -l ;;
-  reset) podman rm --all --force --time 0 --volumes && podman rmi --all --force ;;
-  info) exec podman info --format json ;;
+    # A user's own stays in the group of the call.
+    [ -n "$user" ] || set -- --cgroup-parent "/$group" "$@"
+    exec $podman create --name "$name" "$@" ;;
+  start) exec $podman start "$1" ;;
+  stop) exec $podman stop --time 10 "$1" ;;
+  remove) exec $podman rm --force --time 0 --volumes "$1" ;;
+  exec) give_again && exec $podman exec "$@" ;;
+  pid) exec $podman inspect --type container --format '{{.State.Pid}}' "$1" ;;
+  count) $podman ps --quiet --filter status=running | wc -l ;;
+  reset) $podman rm --all --force --time 0 --volumes && $podman rmi --all --force ;;
+  info) exec $podman info --format json ;;
 """
     + ending()
 )
@@ -141,6 +156,7 @@ class PodmanDriver:
         reasons = standard_reasons(facts, _needed(spec))
         reasons += version_reasons("Podman", facts.tools.get("podman"), _OLDEST)
         reasons += control_group_reasons("podman", facts, str(spec["runtime"])) + rootless_reasons("Podman", facts)
+        reasons += _rootless.user_reasons(spec, facts)
         if spec["driver"] in ("vfs", "btrfs") and spec["base_size"] is not None:
             reasons.append(no_size("podman", str(spec["driver"])))
         if spec["driver"] == "overlay" and "overlay" not in facts.filesystems:
@@ -157,7 +173,7 @@ class PodmanDriver:
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         made = _made(below, place)
         size = "" if spec["base_size"] is None else str(spec["base_size"])
-        words = (made.root, str(spec["driver"]), str(spec["runtime"]), place.name, size)
+        words = (made.root, str(spec["driver"]), str(spec["runtime"]), place.name, size, _rootless.user_of(spec) or "")
         configure = sh(_CONFIGURE, made.way, *words)
         return [
             *begin(made, _CLIENT),
@@ -180,6 +196,8 @@ class PodmanDriver:
                 wrong.append(f"podman: the engine keeps them in {text(info, 'store', 'graphRoot')}.")
             if not _shows(driver, made, root):
                 wrong.append(other_root(made, root, driver))
+            if (user := _rootless.user_of(spec)) is not None and not _is_rootless(info):
+                wrong.append(f"podman: the engine runs as root instead of as {user}.")
             return wrong
 
         return differences(made, below[0], seen, judge)
@@ -189,9 +207,15 @@ def _made(below: Sequence[Provides], place: Place) -> Instance:
     return instance("podman", below[0], place, PROGRAMS)
 
 
+def _is_rootless(info: Mapping[str, object]) -> bool:
+    host = info.get("host")
+    security = host.get("security") if isinstance(host, dict) else None
+    return isinstance(security, dict) and security.get("rootless") is True
+
+
 def _needed(spec: Call) -> dict[str, str]:
     return tools_for(INFO.tools, {"runc": spec["runtime"] == "runc", "crun": spec["runtime"] == "crun",
-                                  "zfs": spec["driver"] == "zfs"})  # fmt: skip
+                                  "zfs": spec["driver"] == "zfs", "setpriv": spec["user"] is not None})  # fmt: skip
 
 
 def _shows(driver: str, made: Instance, root: Root) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from strata.layers import drivers
 from strata.model import Facts, Value
 
-from .layer_cases import facts, spec
+from .layer_cases import captured, facts, spec
 
 V1 = frozenset({"1:blkio", "1:memory", "1:devices", "1:pids"})
 
@@ -74,3 +74,34 @@ def test_a_user_without_ids() -> None:
     half = reasons("podman", replace(nobody, id_maps=frozenset({"newuidmap", "newgidmap", "subuid"})))
     assert "uidmap" not in half and "and /etc/subgid give this user none" in half
     assert "Without root" not in reasons("podman", facts())
+
+
+IDS = frozenset({"newuidmap", "newgidmap", "subuid:ann", "subgid:ann"})
+
+
+def test_a_user_whose_podman_it_is_to_be() -> None:
+    machine = replace(facts(), id_maps=IDS)
+    assert reasons("podman", machine, user="ann") == reasons("podman", machine)
+    poor = reasons("podman", machine, user="bob")
+    assert "The user bob has no ids for containers in /etc/subuid and /etc/subgid" in poor and "bob` gives some" in poor
+    half = reasons("podman", replace(machine, id_maps=IDS - {"subgid:ann", "newuidmap"}), user="ann")
+    assert "needs newuidmap to give" in half and "in /etc/subgid;" in half
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"driver": "zfs"}, "podman(zfs) makes data sets, which only root may"),
+        ({"driver": "btrfs"}, "podman(btrfs) removes subvolumes, which only root may"),
+        ({"base_size": 1 << 30}, "sets quotas, which only root may"),
+    ],
+)
+def test_what_a_user_may_not(values: dict[str, Value], sentence: str) -> None:
+    assert sentence in reasons("podman", replace(facts(), id_maps=IDS), user="ann", **values)
+
+
+def test_root_s_own_podman_instead_of_a_user_s_is_a_difference() -> None:
+    seen = captured("podman", "overlay")
+    seen = replace(seen, spec=spec("podman", {"user": "ann"}))
+    assert seen.differences() == ["podman: the engine runs as root instead of as ann."]
+    assert seen.differences(seen.with_stdout(0, '"rootless": false', '"rootless": true')) == []

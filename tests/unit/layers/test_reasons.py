@@ -29,7 +29,7 @@ _OF_BACKENDS = {
 }
 NOT_ALWAYS = {
     "vagrant": {"VBoxManage"},
-    "podman": {"crun", "zfs"},
+    "podman": {"crun", "zfs", "setpriv"},
     "docker": {"fuse-overlayfs", "zfs", "dmsetup", "mkfs.ext4", "mkfs.xfs"},
     "incus": _OF_BACKENDS,
     "lxd": _OF_BACKENDS,

@@ -1,0 +1,88 @@
+"""Podman as an ordinary user: what that user must have, and what the scripts of the layer do besides.
+
+Strata stays root and becomes the user for every call of the engine. Without root nobody makes control groups for the
+containers, so a call enters one of the visit's own first, and all that it starts is found by that at the end.
+"""
+
+from __future__ import annotations
+
+from strata.model import Call, Facts, Param, ParamType
+
+USER = Param(
+    "user",
+    ParamType.TEXT,
+    "rootless: whose Podman it is, a user of this machine with ids in /etc/subuid and /etc/subgid; root unless said",
+)
+
+_OF_ROOT = {"btrfs": "removes subvolumes", "zfs": "makes data sets"}
+
+
+def user_of(spec: Call) -> str | None:
+    return None if spec["user"] is None else str(spec["user"])
+
+
+def user_reasons(spec: Call, facts: Facts) -> list[str]:
+    """What keeps this user from having containers of their own; [] where nobody is named."""
+    user, driver = user_of(spec), str(spec["driver"])
+    if user is None:
+        return []
+    reasons = []
+    if driver in _OF_ROOT:
+        reasons.append(
+            f"podman({driver}) {_OF_ROOT[driver]}, which only root may; take user away, or choose overlay or vfs."
+        )
+    if spec["base_size"] is not None:
+        reasons.append("podman(base_size=...) sets quotas, which only root may; take user or base_size away.")
+    if tools := [tool for tool in ("newuidmap", "newgidmap") if tool not in facts.id_maps]:
+        reasons.append(
+            f"podman(user={user}) needs {' and '.join(tools)} to give containers ids; install the Debian package "
+            "uidmap."
+        )
+    if files := [f"/etc/{name}" for name in ("subuid", "subgid") if f"{name}:{user}" not in facts.id_maps]:
+        reasons.append(
+            f"The user {user} has no ids for containers in {' and '.join(files)}; "
+            f"`usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}` gives some."
+        )
+    return reasons
+
+
+CONFIGURE = r"""
+own=$dir
+echo "$user" >"$dir/user"
+if [ -n "$user" ]; then
+  own=$dir/own
+  group=$(id -g -- "$user") && install --directory --owner "$user" --mode 0700 -- "$own" "$own/home" "$own/run" &&
+    mkdir -- "$root/copies" && chown -- "$user:$group" "$root" "$root/copies" || exit 1
+  if ! setpriv --reuid "$user" --regid "$group" --init-groups -- sh -c '[ -w "$1" ] && [ -w "$2" ]' sh "$root" "$own"
+  then
+    echo "the user $user cannot reach $root; give the run a directory (--out) that every user may enter" >&2; exit 1
+  fi
+else
+  mkdir -- "$root/copies"
+fi
+"""
+"""Set before: user ("" is root), dir, root. Sets own, where the engine of that user may write beside the stack."""
+
+AS_USER = r"""
+read -r user <"$d/user"
+podman=podman
+if [ -n "$user" ]; then
+  read -r group <"$d/group"
+  for top in /sys/fs/cgroup/pids /sys/fs/cgroup/unified /sys/fs/cgroup; do [ ! -e "$top/cgroup.procs" ] || break; done
+  mkdir -p -- "$top/$group" && echo $$ >"$top/$group/cgroup.procs" || exit 1
+  # What holds the user's name space stays, longer than the command by whose mark it would be ended.
+  podman="setpriv --reuid $user --regid $(id -g -- "$user") --init-groups --
+    env --unset=STRATA_RUN HOME=$d/own/home XDG_RUNTIME_DIR=$d/own/run USER=$user LOGNAME=$user podman"
+  cd /
+fi
+# What a container is to write to is the user's, and what is put there later too. $1 SRC:DST[:ro]
+give() {
+  case $user:$1 in :*|*:ro) ;; *) echo "${1%%:*}" >>"$d/given"; give_again ;; esac
+}
+give_again() {
+  if [ -n "$user" ] && [ -e "$d/given" ]; then
+    while IFS= read -r given; do chown -R -P -- "$user" "$given" || return 1; done <"$d/given"
+  fi
+}
+"""
+"""For the client. Set before: d, its directory. $podman, in words, is the engine of that user."""

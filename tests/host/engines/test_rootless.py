@@ -1,0 +1,147 @@
+"""Podman as an ordinary user's: built, proven to be rootless, used, removed; and why it cannot be.
+
+The user exists in a mount namespace of the test alone, where /etc/passwd and the ranges of user ids are files of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+
+from strata.model import Outcome
+from strata.store import reader
+
+from .engine_runs import STRATA, left_over
+
+pytestmark = [pytest.mark.host, pytest.mark.timeout(600)]
+
+UID = 4243
+SMALL = "files=20, size=1M"
+
+# $1 folder with files in place of those in /etc, then a command.
+WITH_USERS = """\
+for file in passwd group subuid subgid; do mount --bind "$1/$file" "/etc/$file" || exit 1; done
+shift; exec "$@\""""
+
+
+class Machine:
+    """This one, with two more users: `tester`, and `poor`, who has no ids for containers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        lines = {
+            "passwd": f"tester:x:{UID}:{UID}::/nonexistent:/bin/sh\npoor:x:{UID + 1}:{UID}::/nonexistent:/bin/sh\n",
+            "group": f"tester:x:{UID}:\n",
+        }
+        for name, more in lines.items():
+            (folder / name).write_text(Path("/etc", name).read_text() + more)
+        for name in ("subuid", "subgid"):
+            (folder / name).write_text("tester:700000:65536\n")
+
+    def argv(self, *words: str) -> list[str]:
+        return ["unshare", "--mount", "sh", "-c", WITH_USERS, "sh", str(self.folder), STRATA, *words]
+
+    def strata(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(self.argv(*words), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    for program in ("podman", "newuidmap"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed; scripts/os-packages.sh test installs it")
+    folder = Path(mkdtemp(prefix="strata-rootless-", dir="/tmp"))  # pytest's own are closed to others
+    folder.chmod(0o755)
+    made = Machine(folder)
+    yield made
+    if (folder / "run/strata.db").exists():
+        made.strata("clean", str(folder / "run"))
+    shutil.rmtree(folder)
+
+
+def test_it_is_built_proven_used_and_removed(machine: Machine) -> None:
+    directory = machine.folder / "run"
+    stacks = ["disk | ext4 | podman(user=tester)", "disk | xfs | podman(vfs, user=tester)"]
+    loads = (f"container/lifecycle(count=3, parallel=2, {SMALL})", f"container/build(builds=1, large=1M, {SMALL})",
+             f"container/write(1, large=4M, small=20, {SMALL})")  # fmt: skip
+    words = [word for load in loads for word in ("-w", load)]
+    done = machine.strata("run", *stacks, *words, "--rounds", "1", "--size", "disk=1G", "--out", str(directory))
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    view = reader.view(directory)
+    assert not view.skipped and not view.failed, (view.skipped, view.failed)
+    assert [(trial.outcome, trial.reason) for trial in view.trials] == [(Outcome.OK, None)] * 6
+    assert left_over(directory) == []
+
+
+def test_workloads_of_directories_run_inside(machine: Machine) -> None:
+    directory = machine.folder / "run"
+    stacks = [f"disk | ext4 | podman(user=tester) | container({on})" for on in ("root", "volume")]
+    load = "fio/randrw-75-25(size=8M, runtime=1s)"
+    done = machine.strata("run", *stacks, "-w", load, "--rounds", "1", "--size", "disk=1G", "--out", str(directory))
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    view = reader.view(directory)
+    assert [(trial.outcome, trial.reason) for trial in view.trials] == [(Outcome.OK, None)] * 2
+    assert left_over(directory) == []
+
+
+def test_killed_while_containers_run(machine: Machine) -> None:
+    directory = machine.folder / "run"
+    load = f"container/lifecycle(count=8, parallel=2, {SMALL})"
+    stack = "disk | ext4 | podman(user=tester)"
+    argv = machine.argv("run", stack, "-w", load, "--rounds", "1", "--size", "disk=1G", "--out", str(directory))
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        give_up = time.monotonic() + 200
+        while len(stays()) < 6 and process.poll() is None and time.monotonic() < give_up:
+            time.sleep(0.05)
+        # Containers of the user's, as the kernel sees them.
+        assert len(stays()) >= 6 and {Path(f"/proc/{pid}").stat().st_uid for pid in stays()} == {UID}
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    done = machine.strata("clean", str(directory))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert stays() == [] and left_over(directory) == []
+
+
+def stays() -> list[int]:
+    """First processes of containers in control groups of Strata, of this user's."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            stays = entry.name.isdigit() and (entry / "cmdline").read_bytes().startswith(b"/bin/sh\0/stay")
+            if stays and "strata-" in (entry / "cgroup").read_text() and entry.stat().st_uid == UID:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("stack", "words"),
+    [
+        ("disk | ext4 | podman(user=poor)", "The user poor has no ids for containers in /etc/subuid and /etc/subgid"),
+        ("disk | zfs | podman(zfs, user=tester)", "podman(zfs) makes data sets, which only root may"),
+    ],
+)
+def test_why_it_cannot_be_is_said_in_the_plan(machine: Machine, stack: str, words: str) -> None:
+    done = machine.strata("plan", stack, "-w", f"container/lifecycle(1, {SMALL})")
+    assert words in " ".join((done.stdout + done.stderr).split())
+
+
+def test_a_directory_that_the_user_cannot_reach_is_a_sentence(machine: Machine) -> None:
+    closed = machine.folder / "closed"
+    closed.mkdir(mode=0o700)
+    load = f"container/lifecycle(1, {SMALL})"
+    done = machine.strata("run", "disk | ext4 | podman(user=tester)", "-w", load, "--rounds", "1", "--size", "disk=1G",
+                          "--out", str(closed / "run"))  # fmt: skip
+    assert "a directory (--out) that every user may enter" in " ".join((done.stdout + done.stderr).split())
+    assert left_over(closed / "run") == []
