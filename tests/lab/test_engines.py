@@ -23,7 +23,7 @@ from .lab_runs import STRATA, lab_run
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(7200)]
 
-LOAD = "container/lifecycle(count=2, files=20, size=1M)"
+LOAD = "container/lifecycle(count=2, parallel=2, files=20, size=1M)"
 POOL = "disk | lvmthin(zero=off, chunk=512K)"
 STACKS = {
     "directories": [

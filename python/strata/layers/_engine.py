@@ -5,6 +5,7 @@ The layer gives `Provides.path`: an executable `client`, the whole contract with
 are plain words of the workload; an instance sees no others):
 
     client load TAR IMAGE                          a root file system as a tar becomes an image
+    client ready IMAGE                             before builds upon it, for an engine that others build for
     client build CONTEXT IMAGE                     by the Dockerfile there
     client forget IMAGE
     client create IMAGE NAME [SRC:DST[:ro]]... -- CMD   a container, with directories of the host's in it
@@ -223,6 +224,7 @@ _ROOM = r"""
 def ending(room: str = "") -> str:
     """The last verbs of every client. `room`: what counts for the verb room before the directory is counted."""
     unknown = """
+  ready) ;;
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;
 esac
 """

@@ -105,14 +105,23 @@ done
 echo "$said" >&2
 exit 1"""
 
-# An image is made by hand in the form of `docker save`, which ctr reads. What is built is built by buildah, with a
-# storage of its own, and imported.
+# An image is made by hand in the form of `docker save`, which ctr reads. What is built is built by buildah in a storage
+# of its own on the same stack, written to a file, and imported: so a build has all three in it.
 _CLIENT = (
     r"""#!/bin/sh
 # The containerd of one visit of Strata, and no other.
 d=${0%/*}
 read -r group <"$d/group"; read -r snapshotter <"$d/snapshotter"; read -r pool <"$d/pool"
 export CONTAINERD_ADDRESS="$d/containerd.sock" CONTAINERD_NAMESPACE="$group"
+builder() {
+  verb=$1; shift
+  # Each of these would lead to the user's own images.
+  unset STORAGE_DRIVER STORAGE_OPTS CONTAINERS_CONF_OVERRIDE
+  CONTAINERS_CONF="$d/containers.conf" CONTAINERS_STORAGE_CONF="$d/storage.conf" TMPDIR="$d/storage/builder" \
+    CONTAINERS_REGISTRIES_CONF="$d/registries.conf" \
+    buildah --root "$d/storage/builder/images" --runroot "$d/buildah" --storage-driver overlay "$verb" \
+    --signature-policy "$d/policy.json" --quiet "$@" >/dev/null
+}
 state() { ctr tasks list | awk -v name="$1" '$1 == name { print $3 }'; }
 verb=$1; shift
 """
@@ -124,15 +133,31 @@ case $verb in
     work=$d/load-$2; mkdir -- "$work" && cp -- "$1" "$work/layer.tar" || exit 1
     case $(uname -m) in x86_64) machine=amd64 ;; aarch64) machine=arm64 ;; *) machine=$(uname -m) ;; esac
     layer=$(sha256sum "$work/layer.tar" | cut -d ' ' -f 1)
-    printf '{"architecture":"%s","os":"linux","config":{},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]}}' \
-      "$machine" "$layer" >"$work/config.json"
+    # buildah builds only on an image whose history tells of each of its layers.
+    printf '{"architecture":"%s","os":"linux","config":{},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]},%s}' \
+      "$machine" "$layer" '"history":[{"created":"1970-01-01T00:00:01Z","created_by":"load"}]' >"$work/config.json"
     printf '[{"Config":"config.json","RepoTags":["localhost/%s:latest"],"Layers":["layer.tar"]}]' "$2" \
       >"$work/manifest.json"
     tar --create --file "$work.tar" --directory "$work" manifest.json config.json layer.tar || exit 1
     rm -rf -- "$work"
     ctr images import --snapshotter "$snapshotter" "$work.tar"; status=$?
     rm -f -- "$work.tar"; exit $status ;;
-  build) echo "containerd builds no images: measure building with podman or docker" >&2; exit 65 ;;
+  ready)
+    if ! command -v buildah >/dev/null; then
+      echo "containerd itself builds no images: install the Debian package buildah" >&2; exit 65
+    fi
+    mkdir -p -- "$d/storage/builder" || exit 1
+    : >"$d/containers.conf"; : >"$d/registries.conf"; printf '[storage]\ndriver = "overlay"\n' >"$d/storage.conf"
+    echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$d/policy.json"
+    tar=$d/storage/builder/$1.tar
+    ctr images export "$tar" "localhost/$1:latest" && builder pull "docker-archive:$tar"; status=$?
+    rm -f -- "$tar"; exit $status ;;
+  build)
+    tar=$d/storage/builder/$2.tar
+    builder build --layers --no-cache --isolation chroot --network host --pull-never --tag "localhost/$2" -- "$1" &&
+      builder push "localhost/$2" "docker-archive:$tar:localhost/$2:latest" &&
+      ctr images import --snapshotter "$snapshotter" "$tar" >/dev/null; status=$?
+    rm -f -- "$tar"; exit $status ;;
   forget) exec ctr images remove --sync "localhost/$1:latest" ;;
   create)
     image=$1 name=$2 command=; shift 2
@@ -169,7 +194,11 @@ case $verb in
   reset)
     forget_limits
     for name in $(ctr containers list --quiet); do "$d/client" remove "$name" || exit 1; done
-    for name in $(ctr images list --quiet); do ctr images remove --sync "$name" || exit 1; done ;;
+    for name in $(ctr images list --quiet); do ctr images remove --sync "$name" || exit 1; done
+    if [ -d "$d/storage/builder/images" ]; then
+      umount -- "$d/storage/builder/images/overlay" 2>/dev/null
+      rm -rf --one-file-system -- "$d/storage/builder" "$d/buildah"
+    fi ;;
   info)
     ctr version >/dev/null || exit 1
     printf '{"version": "%s", "snapshotter": "%s", "state": "%s", "root": "%s"}\n' \
@@ -180,6 +209,7 @@ case $verb in
     + ending(POOL_ROOM)
 )
 
+_PROGRAMS = (*PROGRAMS, "buildah")
 _OLDEST = {"blockfile": (1, 7), "erofs": (2, 1)}
 
 
@@ -262,8 +292,8 @@ def _check(spec: Call, below: Provides) -> None:
 def _made(below: Sequence[Provides], place: Place) -> Instance:
     if below[0].kind is Kind.BLOCK:
         # Containers are volumes of the pool; images as they were loaded are kept beside.
-        return Instance("containerd", place, f"{place.dir}/containerd", PROGRAMS, below[0].thin_pool or "")
-    return instance("containerd", below[0], place, PROGRAMS)
+        return Instance("containerd", place, f"{place.dir}/containerd", _PROGRAMS, below[0].thin_pool or "")
+    return instance("containerd", below[0], place, _PROGRAMS)
 
 
 def _needed(spec: Call) -> dict[str, str]:

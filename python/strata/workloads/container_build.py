@@ -79,7 +79,11 @@ class Build(_on_engine.OnEngine):
         phases = (Phase("builds", [(client, "build", f"{scratch}/context", name) for name in names]),)
         return _on_engine.trial(
             scratch,
-            [_image.make(client, scratch, spec, seed), Command(context, timeout_s=_PATIENCE_S)],
+            [
+                _image.make(client, scratch, spec, seed),
+                Command((client, "ready", _image.IMAGE), timeout_s=_PATIENCE_S),
+                Command(context, timeout_s=_PATIENCE_S),
+            ],
             phases,
             _PATIENCE_S * builds,
         )

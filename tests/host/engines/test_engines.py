@@ -88,7 +88,7 @@ def test_what_a_workload_left_in_a_container_is_ended(engine: str, tmp_path: Pat
     assert left_over(tmp_path / "run") == []
 
 
-@pytest.mark.parametrize("stack", ["disk | ext4 | podman", "disk | ext4 | docker"])
+@pytest.mark.parametrize("stack", ["disk | ext4 | podman", "disk | ext4 | docker", "disk | ext4 | containerd"])
 def test_images_are_built_layers_written_and_room_counted(stack: str, tmp_path: Path) -> None:
     needs(stack)
     small = "files=20, size=1M"

@@ -31,6 +31,7 @@ def needs(program: str) -> None:
         ("disk | btrfs | docker(btrfs)", "dockerd"),
         ("disk | ext4 | containerd", "ctr"),
         ("disk | ext4 | lxd", "lxd"),
+        ("disk | xfs | incus", "incus"),
         ("disk | ext4 | lxc", "lxc-start"),
     ],
 )
