@@ -264,6 +264,7 @@ class Provides:
     thin_pool: str | None = None  # BLOCK: the pool that it is a thin volume of, by the name of device mapper
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
     meanwhile: tuple[Meanwhile, ...] = ()  # what goes on while workloads above it are measured
+    in_use: bool = False  # written over on purpose: what is put on it must not discard all of it
     hazards: tuple[str, ...] = ()  # sentences: how it can lose writes that it has acknowledged
     inside: tuple[str, ...] = ()  # CONTAINER: what precedes a command so that it runs where `path` is
     # CONTAINER: ends what a trial left running in there, which its end outside does not reach, and prints the names

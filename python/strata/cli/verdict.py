@@ -27,11 +27,11 @@ def model_of(directory: Path, *, series: bool = True, weights: str | None = None
     `weights`: as the user wrote them. Raises BadInput.
     """
     from strata import report
-    from strata.analysis import checks, doubts, modelled
+    from strata.analysis import checks, doubts, modelled, preconditioned
 
     view = reader.view(directory, series=series)
     weighed = None if weights is None else parse_weights(weights, view)
-    cautions = (*doubts.warnings(view), *checks.warnings(view))
+    cautions = (*doubts.warnings(view), *preconditioned.warnings(view), *checks.warnings(view))
     return report.build(view, modelled.ranking(view, weighed), cautions, weighed)
 
 

@@ -3,7 +3,8 @@
 What differs from one file system to the next is passed in as data and functions; nothing is inherited.
 
 mkfs discards the whole device first where that is its default, and we leave it so: every visit then starts on a
-disk in the same state, whatever the visit before wrote. `mkfs=` can turn it off.
+disk in the same state, whatever the visit before wrote. `mkfs=` can turn it off, and it is off on what was written over
+on purpose (`Provides.in_use`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strata.errors import BadInput
 from strata.layers._options import Option, option_differences, option_reasons, written
@@ -98,6 +99,7 @@ class FileSystem:
     options: tuple[Option, ...]
     exclusive: tuple[tuple[str, ...], ...]  # of each group of mount options, one at most
     make: Callable[[Call, str], list[str]]  # (spec, UUID) -> mkfs and its arguments, without the devices
+    keeping: str  # words of mkfs with which it discards nothing
     sets_uuid: str  # pattern of the words that `mkfs=` may not hold, because they would change the UUID
     check: Callable[[Call, Facts], list[str]] = _no_reasons
     arity: Callable[[Call, int], list[str]] = _any_number
@@ -133,6 +135,8 @@ class FileSystem:
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         devices, mount_point = [each.path for each in below], mount_point_of(place)
+        if any(each.in_use for each in below):
+            spec = replace(spec, values={**spec.values, "mkfs": f"{self.keeping} {spec['mkfs'] or ''}".strip()})
         make = Step(
             run(*self.make(spec, place.uuid), "--", *devices, timeout_s=MAKE_TIMEOUT_S),
             self.unmake(place.uuid, devices),

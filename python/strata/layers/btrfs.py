@@ -441,6 +441,7 @@ DRIVER = FileSystem(
         ("barrier", "nobarrier"),
     ),
     make=_make,
+    keeping="-K",
     sets_uuid=r"^-[A-Za-z]*U|^--u",
     check=_check,
     arity=_arity,

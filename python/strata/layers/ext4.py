@@ -136,6 +136,7 @@ DRIVER = FileSystem(
         ("block_validity", "noblock_validity"),
     ),
     make=_make,
+    keeping="-E nodiscard",
     sets_uuid=r"^-[A-Za-z]*U",
     check=_check,
     ask=_ask,

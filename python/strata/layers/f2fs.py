@@ -97,6 +97,7 @@ DRIVER = FileSystem(
         ("checkpoint_merge", "nocheckpoint_merge"),
     ),
     make=_make,
+    keeping="-t 0",
     sets_uuid=r"^-[A-Za-z]*U",
     check=_check,
 )

@@ -171,6 +171,7 @@ DRIVER = FileSystem(
         ("noquota", "pquota"),
     ),
     make=_make,
+    keeping="-K",
     sets_uuid=r"uuid=",
     check=_check,
     ask=_ask,

@@ -170,7 +170,14 @@ def lay_out(
     shares = tuple(driver.shares(fork.call, forking.below, forking.place))
     (whole,) = forking.below
     tops = [
-        replace(share, rehearsals=whole.rehearsals, meanwhile=whole.meanwhile, mend=whole.mend, hazards=whole.hazards)
+        replace(
+            share,
+            rehearsals=whole.rehearsals,
+            in_use=whole.in_use,
+            meanwhile=whole.meanwhile,
+            mend=whole.mend,
+            hazards=whole.hazards,
+        )
         for share in shares
     ]
     for node in above:
@@ -208,16 +215,24 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
     """With what can be done to the layers below it; of the same ability the nearest holds."""
     can = {name: ability for lower in below for name, ability in lower.can.items()}
     rehearsals = max((lower.rehearsals for lower in below), default=0)
+    in_use = own.in_use or any(lower.in_use for lower in below)
     mend = dict.fromkeys(command for each in (*below, own) for command in each.mend)
     hazards = dict.fromkeys(sentence for each in (*below, own) for sentence in each.hazards)
     meanwhile = tuple(dict.fromkeys(each for lower in (*below, own) for each in lower.meanwhile))
     if own.guest is not None and all(lower.guest is None for lower in below):
         # What is below is done by commands of the machine outside, and a condition above runs its own inside.
-        return replace(own, rehearsals=max(own.rehearsals, rehearsals), meanwhile=meanwhile, hazards=tuple(hazards))
+        return replace(
+            own,
+            rehearsals=max(own.rehearsals, rehearsals),
+            in_use=in_use,
+            meanwhile=meanwhile,
+            hazards=tuple(hazards),
+        )
     return replace(
         own,
         can={**can, **own.can},
         rehearsals=max(own.rehearsals, rehearsals),
+        in_use=in_use,
         meanwhile=meanwhile,
         mend=tuple(mend),
         guest=own.guest or next((lower.guest for lower in below if lower.guest), None),

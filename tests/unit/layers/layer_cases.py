@@ -42,7 +42,7 @@ MODULES = frozenset(
 ASKS_NOTHING = frozenset({"null", "warm", "snapshot", "duperemove", "balance", "degraded", "rebuilding"})
 """Layers that build nothing of their own: what a condition did is inspected by the layer that did it."""
 
-CONDITIONS = frozenset({"fill", "age", "kernel", "debian"}) | ASKS_NOTHING
+CONDITIONS = frozenset({"fill", "age", "precondition", "kernel", "debian"}) | ASKS_NOTHING
 
 
 def spec(layer: str, values: Mapping[str, Value | None] | None = None) -> Call:

@@ -13,7 +13,7 @@ from strata.layers import catalogue, drivers
 from strata.model import Completed, Disk, Kind, Provides, Step, Value
 from strata.run import layout
 
-from .layer_cases import ABILITIES, PLACE, below, captured, facts, spec
+from .layer_cases import ABILITIES, PLACE, below, captured, captured_figures, facts, spec
 
 ACTING: dict[str, tuple[str, dict[str, Value]]] = {
     "snapshot": ("snapshot", {"held": 3}),
@@ -61,6 +61,38 @@ def test_a_layer_says_what_it_cannot_do(expression: str) -> None:
     disks = [Disk("disk", 1 << 30)] * 4
     with pytest.raises(BadInput, match=r"\.$"):
         layout.lay_out(stack, drivers(), disks, work_dir="/run", run_uuid="0" * 32, attempt=1)
+
+
+def test_what_was_preconditioned_is_not_emptied_by_what_is_put_on_it() -> None:
+    """Also with a layer in between, and with arguments for mkfs of the user's own."""
+    for expression, words in {
+        "disk | precondition | ext4": "nodiscard",
+        'disk | precondition | partition | ext4(mkfs="-E stride=16")': "nodiscard,stride=16",
+        "disk | precondition | scheduler(none) | xfs": "-K",
+        "2*disk | precondition | btrfs(raid1)": "-K",
+        "disk | precondition | f2fs": "-t 0",
+    }.items():
+        (stack,) = campaign.parse_stacks(expression, catalogue())
+        disks = tuple(Disk("disk", 1 << 30) for _ in range(2))
+        plan = layout.lay_out(stack, drivers(), disks, work_dir="/run/v", run_uuid=PLACE.uuid, attempt=1)
+        (make,) = [
+            step
+            for level in plan.levels()
+            for _, step in level
+            if "file system" in step.why and "mkfs" in step.do.argv[0]
+        ]
+        assert words in shlex.join(make.do.argv), make.do.argv
+        assert plan.top.in_use
+    plain = drivers()["xfs"].plan_create(spec("xfs"), below("xfs"), PLACE)[0]
+    assert "-K" not in plain.do.argv
+
+
+def test_how_preconditioning_went_is_reported() -> None:
+    assert captured_figures("precondition", "loop") == {
+        "precondition.rounds": 6.0,
+        "precondition.iops": pytest.approx((88567 + 98214 + 90895 + 73054 + 79130) / 5),
+        "precondition.unsteady": 1.0,
+    }
 
 
 def test_warm_is_told_to_the_run() -> None:
