@@ -562,6 +562,7 @@ class Rule:
     budget_s: float | None = None
     design: Design = "rounds"
     certify: bool = False  # after the design is sure: fresh rounds of the shortlist, judged without the model
+    objective: str = ""  # as written (`analysis.objective`); "": all workloads weigh the same
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from strata.analysis.objective import weights_of
 from strata.model import Outcome, TrialResult, View, WorkloadView
 
 Array = NDArray[np.float64]
@@ -88,14 +89,12 @@ def log_table(view: View, workload: WorkloadView, stacks: Sequence[str]) -> Arra
 def score_table(view: View, stacks: Sequence[str], weights: Sequence[float] | None = None) -> Array:
     """Mean of the logarithms over the workloads; NaN unless the visit has a figure under every one of them.
 
-    `weights`: of the workloads; None: equal. One of weight 0 still has to have its figure.
+    `weights`: of the workloads; None: those of the run's objective. One of weight 0 still has to have its figure.
     """
     tables = [log_table(view, workload, stacks) for workload in view.workloads]
     if not tables:
         return np.full((len(stacks), 0), np.nan)
-    if weights is None:
-        return np.asarray(np.mean(tables, axis=0))
-    return np.asarray(np.average(tables, axis=0, weights=weights))
+    return np.asarray(np.average(tables, axis=0, weights=weights_of(view) if weights is None else weights))
 
 
 def effects(table: Array) -> Array:

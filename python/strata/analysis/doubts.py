@@ -10,7 +10,8 @@ import numpy as np
 from strata.analysis.additive import Posterior
 from strata.analysis.belief import INTERVAL_Z, ODD_RESIDUAL, Belief
 from strata.analysis.checks import DRIFT_RANGE, Caution
-from strata.analysis.evidence import Evidence, belief_of, equal_weights, evidence
+from strata.analysis.evidence import Evidence, belief_of, evidence
+from strata.analysis.objective import weights_of
 from strata.analysis.verdict import listed, percent
 from strata.model import View
 
@@ -25,7 +26,7 @@ def warnings(view: View) -> tuple[Caution, ...]:
     if not found.visited or not found.eligible.size:
         return ()
     posteriors = found.posteriors()
-    belief = belief_of(found, posteriors, equal_weights(view), view.rule.within, view.seed)
+    belief = belief_of(found, posteriors, weights_of(view), view.rule.within, view.seed)
     doubts = [*_predicted(found, belief, posteriors[0])]
     for workload, posterior in zip(view.workloads, posteriors, strict=True):
         doubts += _unexplained(posterior, workload.text)

@@ -69,10 +69,6 @@ def belief_of(
     return believe(posteriors, weights, found.eligible, margin=-math.log1p(-within), chance=chance)
 
 
-def equal_weights(view: View) -> list[float]:
-    return [1.0] * len(view.workloads)
-
-
 def _readings(view: View, stacks: Sequence[str]) -> tuple[Readings, ...]:
     """Of visits with a figure under every workload; several trials of one workload in a visit are averaged."""
     place = {stack: i for i, stack in enumerate(stacks)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from strata.analysis.cells import Array, score_table, unlog
 from strata.analysis.compare import Decision
 from strata.analysis.estimate import Estimate, Metrics, estimates
 from strata.analysis.evidence import CERTIFYING, Evidence, belief_of, evidence
+from strata.analysis.objective import objective_of, weights_of
+from strata.analysis.pareto import Front, front
 from strata.analysis.rank import Ranking, Row, Unranked, rank
 from strata.analysis.survivors import Standing, standing
 from strata.analysis.verdict import listed, percent
@@ -27,11 +30,34 @@ BY_RACE = "paired within rounds, an interval that holds however often one looks"
 
 
 def ranking(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics = "all") -> Ranking:
-    """By the rule that chose the visits. `weights`: of the workloads; None: equal."""
+    """By the rule that chose the visits. `weights`: of the workloads; None: as the run's objective says.
+
+    Where the objective is a front and no weights are given, the front comes first, and nobody is called best.
+    """
+    names = objective_of(view).front
+    found = _ranked(view, weights, metrics)
+    return found if weights is not None or not names else _behind(found, front(view, names), view)
+
+
+def _behind(found: Ranking, seen: Front, view: View) -> Ranking:
+    said = [seen.sentence]
+    if seen.members:
+        said.append("; ".join(f"{member.stack}: {member.probability:.2f}" for member in seen.members) + ".")
+    if seen.without:
+        said.append(f"Without figures of all of them: {listed(seen.without)}.")
+    if found.sure is not None and found.leader is not None:
+        said.append(
+            f"By the primary metrics alone {found.leader} leads, within {percent(view.rule.within)} of the best with a "
+            f"chance of {found.sure:.2f}."
+        )
+    return replace(found, best=None, undecided=False, rounds_needed=None, sentences=tuple(said))
+
+
+def _ranked(view: View, weights: Sequence[float] | None, metrics: Metrics) -> Ranking:
     if view.rule.design == "adaptive":
         found = evidence(view)
         if found.visited and found.eligible.size:
-            return by_model(view, found, weights or [1.0] * len(view.workloads), metrics)
+            return by_model(view, found, weights or weights_of(view), metrics)
     if view.rule.design == "race":
         return by_race(view, weights, metrics)
     return rank(view, weights, metrics=metrics)

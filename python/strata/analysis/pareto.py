@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strata.analysis.cells import Array, figures, usable
-from strata.errors import BadInput
-from strata.model import Metric, View
+from strata.analysis.cells import Array, Figures, figures, usable
+from strata.analysis.objective import PROVISIONING, SPACE, Chosen, find
+from strata.model import View
 
 DRAWS = 2000
 LIKELY = 0.5
 _PRIOR_VISITS = 3.0
+_TAKEN = ".physical_bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,18 @@ class Front:
 
 def front(view: View, names: Sequence[str]) -> Front:
     """`names`: metrics, or WORKLOAD:METRIC where several workloads have it. Raises BadInput."""
-    chosen = [_find(view, name) for name in names]
+    chosen = [find(name, view.workloads, view.machine_metrics) for name in names]
     trials = usable(view)
     seen = list(dict.fromkeys(trial.stack for trial in trials))
     stacks = [stack for stack in view.stacks if stack in set(seen)]
     means, errors, shown = [], [], []
-    for workload, metric in chosen:
-        table = figures((t for t in trials if workload in (None, t.workload)), metric.name)
+    for each in chosen:
+        table = measured(view, each)
         rows = [list(table.visits.get(stack, {}).values()) for stack in stacks]
         mean, error = _summaries(rows, table.log)
         # A metric that may be 0 has no ratios: its margin is a share of its usual size.
         usual = 1.0 if table.log else float(np.nanmean(np.abs(mean))) or 1.0
-        sign = -1.0 if metric.better == "lower" else 1.0
+        sign = -1.0 if each.metric.better == "lower" else 1.0
         means.append(sign * mean / usual)
         errors.append(error / usual)
         shown.append([float(np.exp(m)) if table.log else float(m) for m in mean])
@@ -77,45 +78,49 @@ def front(view: View, names: Sequence[str]) -> Front:
         for k in order
     )
     likely = sum(member.probability >= LIKELY for member in members)
+    skipped = {skip.stack for skip in view.skipped}
+    never = sum(stack not in skipped for stack in view.stacks) - len(stacks)
+    rest = f" {never} stacks were never built, and nothing is said of them." if never else ""
     return Front(
         tuple(names),
         members,
         without,
         f"On the front of {', '.join(names)}: {likely} of {len(there)} measured stacks, with a chance of a half or "
-        f"more; {len(members) - likely} others may be.",
+        f"more; {len(members) - likely} others may be.{rest}",
     )
 
 
 def on_front(level: Array, margin: float) -> Array:
     """1 or 0 for each row; larger is better in every column, and closer than `margin` is as good."""
-    stacks = level.shape[0]
-    out = np.zeros(stacks)
-    for k in range(stacks):
-        no_worse = (level >= level[k]).all(axis=1)
-        better = (level > level[k] + margin).any(axis=1)
-        out[k] = not bool((no_worse & better).any())
-    return out
+    no_worse = np.ones((level.shape[0],) * 2, dtype=bool)
+    better = np.zeros((level.shape[0],) * 2, dtype=bool)
+    for column in level.T:  # [k, j]: j against k
+        no_worse &= column[None, :] >= column[:, None]
+        better |= column[None, :] > column[:, None] + margin
+    return np.asarray(~(no_worse & better).any(axis=1), dtype=float)
 
 
-def _find(view: View, name: str) -> tuple[str | None, Metric]:
-    """The workload (None: a figure of the machine, over all of them) and the metric."""
-    prefix, _, last = name.rpartition(":")
-    found: list[tuple[str | None, Metric]] = [
-        (workload.text, workload.metrics[last])
-        for workload in view.workloads
-        if last in workload.metrics and prefix in workload.text
-    ]
-    if not found and not prefix and last in view.machine_metrics:
-        found = [(None, view.machine_metrics[last])]
-    if len(found) != 1:
-        known = sorted({metric for workload in view.workloads for metric in workload.metrics} | {*view.machine_metrics})
-        if found:
-            texts = ", ".join(f"{text}:{last}" for text, _ in found)
-            raise BadInput(f"--pareto: '{name}' is a metric of several workloads; write one of {texts}.")
-        raise BadInput(f"--pareto: '{name}' is no metric of this run; they are {', '.join(known)}.")
-    if found[0][1].better == "neither":
-        raise BadInput(f"--pareto: of '{name}' neither more nor less is better; leave it out.")
-    return found[0]
+def measured(view: View, chosen: Chosen) -> Figures:
+    """The figures of one metric, by stack and visit."""
+    trials = [trial for trial in usable(view) if chosen.workload in (None, trial.workload)]
+    if chosen.metric is PROVISIONING:
+        good = {trial.visit for trial in trials}
+        took: dict[str, dict[int, float]] = {}
+        for step in view.steps:
+            if step.visit in good and step.create_s is not None:
+                of_stack = took.setdefault(step.stack, {})
+                of_stack[step.visit] = of_stack.get(step.visit, 0.0) + step.create_s
+        return Figures(all(value > 0 for each in took.values() for value in each.values()), took)
+    if chosen.metric is SPACE:
+        values: dict[str, dict[int, float]] = {}
+        for trial in trials:
+            told = [name for name in trial.metrics if name.endswith(_TAKEN)]
+            if told:
+                # Layers stand in the stack's text from the bottom to the top.
+                lowest = min(told, key=lambda name: trial.stack.find(name.removesuffix(_TAKEN)))
+                values.setdefault(trial.stack, {})[trial.visit] = trial.metrics[lowest]
+        return Figures(all(value > 0 for each in values.values() for value in each.values()), values)
+    return figures(trials, chosen.metric.name)
 
 
 def _summaries(rows: Sequence[Sequence[float]], log: bool) -> tuple[Array, Array]:

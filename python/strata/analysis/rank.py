@@ -85,7 +85,7 @@ class Ranking:
 def rank(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics = "all") -> Ranking:
     """From whatever the run has so far. Never raises for missing figures.
 
-    `weights`: of the workloads, in the order of the view; None: equal.
+    `weights`: of the workloads, in the order of the view; None: as the run's objective says.
 
     `metrics`: which figures the rows hold beside the ranking; it itself is the same.
     """

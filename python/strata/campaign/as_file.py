@@ -31,6 +31,7 @@ def as_file(campaign: Campaign, seed: int) -> str:
                 "budget": None if campaign.rule.budget_s is None else format_time(campaign.rule.budget_s),
                 "design": None if campaign.rule.design == "rounds" else campaign.rule.design,
                 "certify": campaign.rule.certify or None,
+                "objective": campaign.rule.objective or None,
             }
         ),
         "seed": seed,

@@ -139,6 +139,7 @@ class RuleModel(_Model):
     budget: Annotated[Time, Field(gt=0)] | None = None
     design: Literal["auto", "rounds", "race", "adaptive"] = Rule().design
     certify: bool = Rule().certify
+    objective: str = Rule().objective
 
 
 class CampaignModel(_Model):
@@ -192,6 +193,7 @@ _HOW = {
     "budget": "write a time, as 2h",
     "design": "write auto, rounds, race or adaptive",
     "certify": "write true or false",
+    "objective": "write weights of workloads, as oltp=2,backup=1, or metrics, as pareto:iops,lat_p99_ms",
     "seed": "write a whole number from 0 on",
     "seeds": "write a whole number from 1 to 10000",
 }
@@ -272,6 +274,7 @@ def _campaign(
             model.rule.budget,
             model.rule.design,
             model.rule.certify,
+            model.rule.objective,
         ),
         seed=seed_of(model.seed, testbed),
         disks=disks_of(stacks, specs),

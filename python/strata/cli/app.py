@@ -92,6 +92,14 @@ _Weights = Annotated[
     str | None,
     typer.Option("--weights", metavar="WORKLOAD=N,...", help="of the workloads, in place of equal ones; no new trials"),
 ]
+_Objective = Annotated[
+    str | None,
+    typer.Option(
+        "--objective",
+        metavar="WORKLOAD=N,...|pareto:METRIC,...",
+        help="what is to be best: weights of the workloads, or a front of several metrics; default: all weigh the same",
+    ),
+]
 _Json = Annotated[bool, typer.Option("--json", help="for programs")]
 _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="the directory of a run")]
 
@@ -144,6 +152,7 @@ def run(
     confidence: _Confidence = None,
     within: _Within = None,
     design: _Design = None,
+    objective: _Objective = None,
     size: _Size = [],  # noqa: B006
     device: _Device = [],  # noqa: B006
     wipe: _Wipe = [],  # noqa: B006
@@ -162,7 +171,7 @@ def run(
     from strata.cli import run, written
 
     where = written.Where(on, clock, debian, kernel, tuple(disk), seeds, tuple(write_cache))
-    decide = run.Decide(budget, rounds, confidence, within, design)
+    decide = run.Decide(budget, rounds, confidence, within, design, objective)
     run.run(what, workload, out, decide, size, device, wipe, where, yes, json, profile, jobs)
 
 

@@ -11,10 +11,12 @@ from typing import cast
 import typer
 
 from strata import layers
+from strata.analysis import objective
+from strata.analysis.objective import PARETO
 from strata.cli import verdict, watch, written
 from strata.errors import BadInput, Refused
 from strata.lab import emulator
-from strata.model import Design, Rule
+from strata.model import Design, Rule, WorkloadView
 from strata.run import at_once, beside, lock, session, testbeds
 from strata.run import campaign as running
 from strata.run.signals import Interrupts
@@ -31,6 +33,7 @@ class Decide:
     confidence: str | None = None
     within: str | None = None
     design: str | None = None
+    objective: str | None = None
 
 
 # P(within the margin of the best) to stop at, and whether the shortlist is measured again without the model.
@@ -67,6 +70,7 @@ def run(
             rule = rule_of(kept, campaign.rule, written.is_file(what), decide)
             with testbeds.sites(campaign, directory, "look", interrupts, _say) as sites:
                 order = session.order(sites, replace(campaign, rule=rule), given, directory)
+                _check_objective(order)
                 _confirm(order, yes, interrupts)
                 store = store or running.create(directory, order, sites.now())
             _execute(order, store, jobs, interrupts, as_json)
@@ -103,6 +107,8 @@ def rule_of(kept: Rule | None, asked: Rule, from_file: bool, decide: Decide) -> 
     rule = asked
     if kept is not None:
         more = replace(asked, rounds=max(asked.rounds, kept.rounds), design=kept.design, certify=kept.certify)
+        if not more.objective:
+            more = replace(more, objective=kept.objective)
         rule = more if from_file else kept
     try:
         budget_s = rule.budget_s if decide.budget is None else parse_time(decide.budget)
@@ -114,6 +120,7 @@ def rule_of(kept: Rule | None, asked: Rule, from_file: bool, decide: Decide) -> 
         raise BadInput(f"--within: {error}.") from error
     if not 0 < within < 1:
         raise BadInput("--within takes a percentage between 0% and 100%, as 3%.")
+    rule = replace(rule, objective=rule.objective if decide.objective is None else decide.objective)
     rule = _designed(replace(rule, budget_s=budget_s, within=within), decide, kept)
     if rule.design == "rounds" and not decide.rounds and rule.rounds != asked.rounds:
         print(f"going on to {rule.rounds} rounds, as asked for before; --rounds changes that", file=sys.stderr)
@@ -136,6 +143,11 @@ def _designed(rule: Rule, decide: Decide, kept: Rule | None) -> Rule:
         design = "rounds"
     elif decide.confidence is not None and design == "rounds":
         design = "auto"
+    if rule.objective.startswith(PARETO) and (design == "race" or certify):
+        raise BadInput(
+            "a front (--objective pareto:...) is not raced for, nor certified: take --design rounds or adaptive, and "
+            "--confidence quick or standard."
+        )
     if decide.rounds and design != "rounds":
         raise BadInput(
             f"--rounds is how often rounds visit every stack; leave it out, or take --design rounds, not {design}."
@@ -146,6 +158,19 @@ def _designed(rule: Rule, decide: Decide, kept: Rule | None) -> Rule:
             "take --confidence standard."
         )
     return replace(rule, confidence=confidence, certify=certify, design=design)
+
+
+def _check_objective(order: running.Order) -> None:
+    """Raises BadInput before anything is stored or built."""
+    loads = [
+        WorkloadView(call.text, call.name, primary, {m.name: m for m in (primary, *workload.info.metrics)})
+        for call, workload, primary in order.plan.workloads
+    ]
+    machine = {metric.name: metric for metric in order.plan.machine_metrics}
+    try:
+        objective.parse(order.rule.objective, loads, machine)
+    except BadInput as error:
+        raise BadInput(f"--objective: {error}") from error
 
 
 def _as_file_name(name: str) -> str:

@@ -27,58 +27,33 @@ def model_of(directory: Path, *, series: bool = True, weights: str | None = None
     `weights`: as the user wrote them. Raises BadInput.
     """
     from strata import report
-    from strata.analysis import checks, doubts, modelled, preconditioned
+    from strata.analysis import checks, doubts, modelled, objective, preconditioned
 
     view = reader.view(directory, series=series)
-    weighed = None if weights is None else parse_weights(weights, view)
+    weighed = None if weights is None else _parsed(weights, view)
     cautions = (*doubts.warnings(view), *preconditioned.warnings(view), *checks.warnings(view))
-    return report.build(view, modelled.ranking(view, weighed), cautions, weighed)
+    shown = weighed or (objective.weights_of(view) if view.rule.objective else None)
+    return report.build(view, modelled.ranking(view, weighed), cautions, shown)
 
 
-def parse_weights(text: str, view: View) -> tuple[float, ...]:
-    """From `WORKLOAD=N,...`, in the order of the view; a workload that is not named has 0. Raises BadInput.
+def _parsed(weights: str, view: View) -> tuple[float, ...]:
+    from strata.analysis import objective
 
-    A workload goes by its whole text, or by any part of it that no other has.
-    """
-    found = dict.fromkeys((workload.text for workload in view.workloads), 0.0)
-    for part in _split(text):
-        name, separator, number = part.rpartition("=")
-        try:
-            weight = float(number)
-        except ValueError:
-            weight = -1.0
-        if not separator or not 0 <= weight < float("inf"):
-            raise BadInput(f"--weights takes WORKLOAD=NUMBER,..., as oltp=2,backup=1; '{part}' is not that.")
-        exact = [known for known in found if known == name]
-        match = exact or [known for known in found if name in known]
-        if len(match) != 1:
-            raise BadInput(
-                f"--weights: '{name}' is {'no workload' if not match else 'several workloads'} of this run; "
-                f"they are {', '.join(found)}."
-            )
-        found[match[0]] = weight
-    if not any(found.values()):
-        raise BadInput("--weights: all of them are 0; give one workload more.")
-    return tuple(found.values())
-
-
-def _split(text: str) -> list[str]:
-    """At commas that are not inside brackets: workloads have arguments."""
-    parts, depth = [""], 0
-    for sign in text:
-        depth += (sign == "(") - (sign == ")")
-        if sign == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return [part.strip() for part in parts]
+    try:
+        return objective.parse_weights(weights, view.workloads)
+    except BadInput as error:
+        raise BadInput(f"--weights: {error}") from error
 
 
 def _front(directory: Path, metrics: str, as_json: bool) -> None:
-    from strata.analysis import pareto
+    from strata.analysis import objective, pareto
 
     view = reader.view(directory)
-    front = pareto.front(view, [name.strip() for name in metrics.split(",")])
+    try:
+        names = objective.parse(f"{objective.PARETO}{metrics}", view.workloads, view.machine_metrics).front
+    except BadInput as error:
+        raise BadInput(f"--pareto: {error}") from error
+    front = pareto.front(view, names)
     if as_json:
         print(json.dumps({"version": 1, "campaign": view.campaign, **asdict(front)}, indent=2))
         return

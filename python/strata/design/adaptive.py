@@ -26,8 +26,9 @@ from strata.analysis.additive import (
     steps_of,
 )
 from strata.analysis.belief import Belief, believe, normal, visits_to_go
-from strata.analysis.evidence import CERTIFYING, equal_weights, evidence
-from strata.design import Batch, certify, stopped, used_up
+from strata.analysis.evidence import CERTIFYING, Evidence, evidence
+from strata.analysis.objective import objective_of, weights_of
+from strata.design import Batch, certify, fronts, stopped, used_up
 from strata.model import View
 from strata.units import human_time
 
@@ -224,10 +225,13 @@ def next_batch(
         if not visits:
             return stopped("Stopped: not one visit gave a figure.")
         return _within_budget(view, visits, text, to_go, seconds_left, seconds_per_visit)
+    front = objective_of(view).front
+    if front:
+        return _for_front(view, found, front, seconds_left, seconds_per_visit)
     decided = decide(
         found.shape,
         found.readings,
-        equal_weights(view),
+        weights_of(view),
         found.eligible,
         margin=-math.log1p(-rule.within),
         confidence=rule.confidence,
@@ -250,6 +254,18 @@ def next_batch(
     visits = [found.stacks[k] for k in decided.visits]
     after = None if decided.to_go is None else max(decided.to_go - len(visits), 0)
     return _within_budget(view, visits, text, after, seconds_left, seconds_per_visit)
+
+
+def _for_front(
+    view: View, found: Evidence, names: Sequence[str], seconds_left: float | None, seconds_per_visit: float | None
+) -> Batch:
+    wanted, asked = fronts.next_visits(view, found, names), ", ".join(names)
+    if not wanted:
+        return stopped(f"Stopped: all {fronts.visits_wanted(view, found)} visits for the front of {asked} are made.")
+    text = f"Visits where it is least sure who is on the front of {asked}."
+    left = fronts.visits_wanted(view, found) - view.visits_done - len(wanted)
+    visits = [found.stacks[k] for k in wanted]
+    return _within_budget(view, visits, text, max(left, 0), seconds_left, seconds_per_visit)
 
 
 def _still_to_start(view: View, shape: Layout, eligible: Ints, stacks: Sequence[str]) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from strata.analysis.additive import layout
+from strata.analysis.objective import PARETO
 from strata.design import NextBatch, adaptive, race, rounds
 from strata.model import Design, Rule
 
@@ -19,6 +20,8 @@ STACKS_PER_EFFECT = 2  # a model of nearly as many effects as stacks says nothin
 
 def chosen(rule: Rule, stacks: Sequence[str], factors: Mapping[str, Mapping[str, str]]) -> tuple[Design, str]:
     """The rule that `rule.design` asks for, "auto" resolved, and a sentence that says why."""
+    if rule.design == "auto" and rule.objective.startswith(PARETO):
+        return "adaptive", "Design: adaptive, because a front is wanted, and visits go where it is least sure."
     if rule.design != "auto":
         return rule.design, f"Design: {rule.design}, as asked for."
     shape = layout(stacks, factors)

@@ -77,7 +77,7 @@ def open_reader(directory: Path) -> sqlite3.Connection:
     """For reports, also while a run goes on, and of older versions. Raises StoreError when there is none to be read."""
     connection, version = _open(directory, "mode=ro")
     if version < schema.VERSION:
-        connection.executescript(schema.READ_VERSION_1 if version == 1 else schema.READ_VERSION_2)
+        connection.executescript(schema.READ_OLDER[version])
     return connection
 
 
@@ -92,12 +92,12 @@ def quarantine(connection: sqlite3.Connection) -> str | None:
 def rule(connection: sqlite3.Connection) -> Rule | None:
     """The newest rule; None before the first."""
     row = connection.execute(
-        "SELECT rounds, within, confidence, budget_s, design, certify FROM rule ORDER BY id DESC LIMIT 1"
+        "SELECT rounds, within, confidence, budget_s, design, certify, objective FROM rule ORDER BY id DESC LIMIT 1"
     ).fetchone()
     if row is None:
         return None
-    rounds, within, confidence, budget_s, design, certify = row
-    return Rule(rounds, within, confidence, budget_s, design, bool(certify))
+    rounds, within, confidence, budget_s, design, certify, objective = row
+    return Rule(rounds, within, confidence, budget_s, design, bool(certify), objective)
 
 
 def _open(directory: Path, how: str) -> tuple[sqlite3.Connection, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 3
+VERSION = 4
 
 TABLES = {
     "run": """
@@ -12,7 +12,8 @@ TABLES = {
     # the newest row holds: a later run may ask for more rounds or another budget
     "rule": """
         id INTEGER PRIMARY KEY, at REAL NOT NULL, rounds INTEGER NOT NULL, within REAL NOT NULL,
-        confidence REAL NOT NULL, budget_s REAL, design TEXT NOT NULL, certify INTEGER NOT NULL""",
+        confidence REAL NOT NULL, budget_s REAL, design TEXT NOT NULL, certify INTEGER NOT NULL,
+        objective TEXT NOT NULL""",
     "disk": """
         role TEXT NOT NULL, size_bytes INTEGER NOT NULL, device TEXT, model TEXT, write_cache TEXT,
         position INTEGER NOT NULL""",
@@ -69,9 +70,13 @@ CREATE INDEX trial_by_attempt ON trial (attempt);
 
 
 # A run of an older version read as one of this version: these names come before those of the file.
+READ_VERSION_3 = """
+PRAGMA temp_store = MEMORY;
+CREATE TEMP VIEW rule AS SELECT *, '' AS objective FROM main.rule;
+"""
 READ_VERSION_2 = """
 PRAGMA temp_store = MEMORY;
-CREATE TEMP VIEW rule AS SELECT *, 'rounds' AS design, 0 AS certify FROM main.rule;
+CREATE TEMP VIEW rule AS SELECT *, 'rounds' AS design, 0 AS certify, '' AS objective FROM main.rule;
 """
 READ_VERSION_1 = (
     READ_VERSION_2
@@ -81,6 +86,8 @@ CREATE TEMP VIEW disk AS SELECT *, NULL AS model, NULL AS write_cache FROM main.
 CREATE TEMP TABLE lost (attempt INTEGER, at REAL, reason TEXT, console TEXT);
 """
 )
+
+READ_OLDER = {1: READ_VERSION_1, 2: READ_VERSION_2, 3: READ_VERSION_3}
 
 
 def script() -> str:

@@ -154,9 +154,12 @@ class Store:
     def set_rule(self, rule: Rule, now: float) -> None:
         with self._transaction():
             self._sql.execute(
-                "INSERT INTO rule (at, rounds, within, confidence, budget_s, design, certify) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (now, rule.rounds, rule.within, rule.confidence, rule.budget_s, rule.design, rule.certify),
+                "INSERT INTO rule (at, rounds, within, confidence, budget_s, design, certify, objective) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(now, rule.rounds, rule.within, rule.confidence, rule.budget_s, rule.design, rule.certify),
+                    rule.objective,
+                ),
             )
 
     def rule(self) -> Rule | None:

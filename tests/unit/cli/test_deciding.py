@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from strata.analysis.objective import Objective, parse, parse_weights
 from strata.cli.run import Decide, rule_of
-from strata.cli.verdict import parse_weights
 from strata.errors import BadInput
 from strata.model import Metric, Rule, View, WorkloadView
 
@@ -44,6 +44,8 @@ def test_more_confidence_later_keeps_the_way() -> None:
         (Decide(design="race", confidence="certified"), "there is none"),
         (Decide(within="0%"), "--within takes"),
         (Decide(within="much"), "--within:"),
+        (Decide(objective="pareto:iops,create_s", design="race"), "is not raced for"),
+        (Decide(objective="pareto:iops,create_s", confidence="certified"), "nor certified"),
     ],
 )
 def test_what_cannot_be_is_refused(decide: Decide, match: str) -> None:
@@ -62,11 +64,41 @@ def view(*texts: str) -> View:
 
 def test_weights_go_by_any_part_of_a_name_that_is_its_own() -> None:
     seen = view("fio/randread(size=1G, runtime=3s)", "fio/seqwrite", "oltp")
-    assert parse_weights("randread=2,oltp=1", seen) == (2, 0, 1)
-    assert parse_weights("fio/randread(size=1G, runtime=3s)=1,seq=0.5", seen) == (1, 0.5, 0)
+    assert parse_weights("randread=2,oltp=1", seen.workloads) == (2, 0, 1)
+    assert parse_weights("fio/randread(size=1G, runtime=3s)=1,seq=0.5", seen.workloads) == (1, 0.5, 0)
 
 
 @pytest.mark.parametrize("text", ["fio=1", "nothing=1", "oltp", "oltp=-1", "oltp=0", "oltp=much"])
 def test_weights_that_say_nothing_are_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="--weights"):
-        parse_weights(text, view("fio/randread", "fio/seqwrite", "oltp"))
+    with pytest.raises(BadInput, match="weight"):
+        parse_weights(text, view("fio/randread", "fio/seqwrite", "oltp").workloads)
+
+
+def test_an_objective_stays_until_another_is_named() -> None:
+    kept = replace(PLAIN, objective="oltp=2,backup=1")
+    for from_file in (False, True):
+        assert rule_of(kept, PLAIN, from_file, Decide()).objective == "oltp=2,backup=1"
+        assert rule_of(kept, PLAIN, from_file, Decide(objective="")).objective == ""
+    assert rule_of(None, PLAIN, False, Decide(objective="a=1")).objective == "a=1"
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("pareto:speed", "two metrics or more"),
+        ("pareto:oltp:speed,colour", "'colour' is no metric of this run; they are create_s, space_bytes, speed"),
+        ("pareto:speed,create_s", "is a metric of several workloads; write one of fio/randread:speed, oltp:speed"),
+        ("speed", "'speed' is not that"),
+    ],
+)
+def test_an_objective_that_does_not_fit_is_refused(text: str, match: str) -> None:
+    with pytest.raises(BadInput, match=match):
+        parse(text, view("fio/randread", "oltp").workloads, {})
+
+
+def test_an_objective_is_weights_or_a_front() -> None:
+    loads = view("fio/randread", "oltp").workloads
+    assert parse("", loads, {}) == Objective((1.0, 1.0))
+    assert parse("oltp=3", loads, {}) == Objective((0.0, 3.0))
+    front = "oltp:speed,fio/randread:speed,create_s"
+    assert parse(f"pareto:{front}", loads, {}) == Objective((1.0, 1.0), tuple(front.split(",")))

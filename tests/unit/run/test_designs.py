@@ -123,6 +123,34 @@ def test_more_confidence_later(tmp_path: Path) -> None:
     assert any("ertified" in said for said in ranking(view).sentences)
 
 
+def test_more_confidence_goes_on_from_the_visits_that_are_there(tmp_path: Path) -> None:
+    """No visit is made anew: the second step begins where the first ended, and needs fewer than a fresh run has."""
+    machine = Machine(tmp_path / "run", noise=0.2)
+    machine.campaign = replace(machine.campaign, seed=6)
+    quick = machine.run(Rule(design="adaptive", confidence=0.6))
+    assert ranking(quick).best is not None
+    whole = machine.run(Rule(design="adaptive", confidence=0.99))
+    assert whole.trials[: len(quick.trials)] == quick.trials
+    assert machine.visits == whole.visits_done > quick.visits_done > 0
+    assert ranking(whole).sure is not None and ranking(whole).sure >= 0.99  # type: ignore[operator]
+
+
+def test_a_front_has_a_fixed_number_of_visits(tmp_path: Path) -> None:
+    """Of two figures: how long a trial takes, and how long building does, which is the same for all here."""
+    machine = Machine(tmp_path / "run", noise=0.04)
+    view = machine.run(Rule(design="auto", objective="pareto:duration_s,create_s"))
+    assert view.rule.design == "adaptive"
+    assert "a front is wanted" in next(event.text for event in view.events if event.kind == "design")
+    assert view.visits_done == 50
+    assert machine.decisions[-1] == "Stopped: all 50 visits for the front of duration_s, create_s are made."
+    seen = ranking(view)
+    assert seen.best is None and not seen.undecided
+    assert seen.sentences[0].startswith("On the front of duration_s, create_s: ")
+    assert "existing(/srv) | null(b) | null(h): " in seen.sentences[1]
+    quick = Machine(tmp_path / "quick").run(Rule(design="auto", confidence=0.8, objective="pareto:duration_s,create_s"))
+    assert quick.visits_done == 25
+
+
 def test_a_race_of_few(tmp_path: Path) -> None:
     view = Machine(tmp_path / "run", "existing(/srv) | null({a, b, c, d})").run(Rule(design="auto"))
     assert view.rule.design == "race"

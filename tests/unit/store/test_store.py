@@ -287,6 +287,18 @@ def test_a_run_of_an_older_strata_is_read_and_not_gone_on_with(tmp_path: Path) -
         Store.resume(tmp_path)
 
 
+@pytest.mark.parametrize(("version", "dropped"), [(3, ("objective",)), (2, ("objective", "design", "certify"))])
+def test_a_rule_of_an_older_store_is_read(tmp_path: Path, version: int, dropped: tuple[str, ...]) -> None:
+    store = make(tmp_path / "run")
+    store.set_rule(Rule(rounds=7, objective="oltp=2"), 1.0)
+    assert store.rule() == Rule(rounds=7, objective="oltp=2")
+    with closing(sqlite3.connect(tmp_path / "run" / "strata.db")) as sql:
+        for column in dropped:
+            sql.execute(f"ALTER TABLE rule DROP COLUMN {column}")
+        sql.execute(f"PRAGMA user_version = {version}")
+    assert reader.view(tmp_path / "run").rule == Rule(rounds=7)
+
+
 def test_an_undo_keeps_its_own_timeout(tmp_path: Path) -> None:
     store = make(tmp_path / "run")
     store.add_visits([(0, "a")], 1.0)

@@ -1,0 +1,77 @@
+"""What to visit next when a Pareto front is wanted: stacks of which it is least sure whether they are on it.
+
+Each metric has an additive model of its own (`analysis.additive`). From joint draws of all of them follows how likely
+each stack is to be on the front; a visit is worth most where that is near a half and little is known. Doubt never ends
+where stacks are alike, so the number of visits is fixed beforehand: one for each stack that can run at a confidence
+below 0.9, else two. Who is on the front is then judged by what was measured alone (`analysis.pareto`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from strata.analysis.additive import Array, Readings, fit
+from strata.analysis.cells import usable
+from strata.analysis.evidence import Evidence
+from strata.analysis.objective import find
+from strata.analysis.pareto import measured, on_front
+from strata.model import View
+
+VISITS_PER_STACK = {False: 1, True: 2}  # whether the confidence is 0.9 or more
+_DRAWS = 200
+_BATCH = 8
+_FEWEST_OF_MEMBERS = 2
+
+
+def visits_wanted(view: View, found: Evidence) -> int:
+    """Of the whole campaign."""
+    return VISITS_PER_STACK[view.rule.confidence >= 0.9] * found.eligible.size
+
+
+def next_visits(view: View, found: Evidence, names: Sequence[str]) -> list[int]:
+    """The stacks to visit, at most a batch; empty when all visits are made or no metric has a figure yet."""
+    left = visits_wanted(view, found) - len({trial.visit for trial in view.trials} | {f.visit for f in view.failed})
+    readings = [each for each in (_readings(view, found, name) for name in names) if len(each)]
+    if left <= 0 or not readings:
+        return []
+    posteriors = [fit(found.shape, each, drift=found.drift) for each in readings]
+    chance = np.random.default_rng([view.seed, sum(map(len, readings))])
+    drawn = np.stack([posterior.draws(chance, _DRAWS)[:, found.eligible] for posterior in posteriors], axis=-1)
+    margin = -math.log1p(-view.rule.within)
+    share = np.mean([on_front(level, margin) for level in drawn], axis=0)
+    blur = np.sqrt(sum((posterior.variance() for posterior in posteriors), np.zeros(len(found.stacks))))
+    # One that is sure to be on the front has to be measured to be shown there, and once may be luck.
+    few = posteriors[0].visits[found.eligible] < _FEWEST_OF_MEMBERS
+    doubt = np.where(few, share, np.minimum(share, 1 - share))
+    # Some chance, so that stacks which look alike take turns.
+    worth = doubt * (blur / found.cost)[found.eligible] * chance.uniform(0.5, 1.5, share.size)
+    worth += 1e-9 * blur[found.eligible]
+    order = np.argsort(-worth, kind="stable")[: min(_BATCH, left)]
+    return [int(k) for k in found.eligible[order]]
+
+
+def _readings(view: View, found: Evidence, name: str) -> Readings:
+    """Of one metric, larger is better: logarithms where all its figures are positive, else shares of their mean."""
+    chosen = find(name, view.workloads, view.machine_metrics)
+    table = measured(view, chosen)
+    place = {stack: k for k, stack in enumerate(found.stacks)}
+    when: dict[int, tuple[int, float]] = {}
+    for trial in usable(view):
+        when.setdefault(trial.visit, (trial.order, trial.started_at / 3600))
+    rows = sorted(
+        (*when[visit], place[stack], value)
+        for stack, visits in table.visits.items()
+        if stack in place
+        for visit, value in visits.items()
+        if visit in when
+    )
+    value: Array = np.array([row[3] for row in rows])
+    if value.size:
+        value = np.log(value) if table.log else value / (float(np.abs(value).mean()) or 1.0)
+    hour = np.array([row[1] for row in rows])
+    sign = -1.0 if chosen.metric.better == "lower" else 1.0
+    stack = np.array([row[2] for row in rows], dtype=np.int64)
+    return Readings(stack, sign * value, hour - hour[0] if hour.size else hour)
