@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import polars as pl
 
-from strata.analysis.additive import Array, layout
+from strata.analysis.additive import Array, Readings, fit, layout, of_codes
 from strata.design.simulate.tally import STRATEGIES, as_json, judge, summary, table
 from strata.design.simulate.truth import SET_UP_S, TRIAL_S, Truth
 from strata.errors import BadInput
@@ -43,6 +43,7 @@ class Recorded:
     rest: tuple[Array, ...]  # of each stack: what its visits had of their own
     hours: Array  # of the rounds
     drift: Array  # of the rounds: what the machine did to all stacks alike
+    factors: tuple[str, ...]  # those that tell stacks apart, in the order of the truth's codes
 
 
 def recorded(data: pl.DataFrame) -> Recorded:
@@ -66,13 +67,14 @@ def recorded(data: pl.DataFrame) -> Recorded:
         stack: {name: str(visits[name][0]) for name in names if visits[name][0] is not None}
         for stack, visits in rows.items()
     }
-    codes = layout(stacks, factors).codes
+    shape = layout(stacks, factors)
     return Recorded(
         stacks,
-        Truth(codes, level - level.max()),
+        Truth(shape.codes, level - level.max()),
         tuple((value - drift)[k] - level[k] for k in range(len(stacks))),
         np.asarray(hour.mean(axis=0) - hour.min()),
         drift,
+        tuple(name.removeprefix(FACTOR) for name in shape.names[: shape.codes.shape[1]]),
     )
 
 
@@ -112,11 +114,16 @@ class Noise:
     spread_middle: float
     spread_high: float
     drift_range: float  # between the best and the worst round, for all stacks together
+    drift_spread: float  # of the rounds
     two_modes: float  # share of stacks whose visits fall into two groups
     outliers: float  # share of visits further than 3.5 robust spreads from the stack's median
+    visit_share: float | None  # of the variance that all of a visit shares; None: the data set has no halves of trials
+    pressure_share: float | None  # of the variance that goes with the waiting for a processor, over all visits
+    effects: Mapping[str, float]  # spread of each kind of effect, by the additive model; the stacks' own comes last
 
 
-def noise_of(data: Recorded) -> Noise:
+def noise_of(data: Recorded, table: pl.DataFrame | None = None) -> Noise:
+    """`table`: what `data` was made of, for what only it says."""
     from strata.analysis.checks import FEWEST_FOR_MODES, OUTLIER_Z, two_modes
 
     spreads = np.array([rest.std(ddof=1) for rest in data.rest])
@@ -133,9 +140,53 @@ def noise_of(data: Recorded) -> Noise:
         spread_middle=float(np.median(spreads)),
         spread_high=float(spreads.max()),
         drift_range=float(np.ptp(data.drift)),
+        drift_spread=float(data.drift.std(ddof=1)),
         two_modes=float(np.mean([two_modes(rest) is not None for rest in judged])) if judged else 0.0,
         outliers=float(np.mean(far)),
+        visit_share=None if table is None else _visit_share(data, table),
+        pressure_share=None if table is None else _pressure_share(data, table),
+        effects=_effects(data),
     )
+
+
+def _visit_share(data: Recorded, table: pl.DataFrame) -> float | None:
+    """From the two halves of each trial: what they do not have in common is not the visit's. Pooled over stacks.
+
+    The halves follow each other, so what lasts longer than a trial counts as the visit's too.
+    """
+    if "early" not in table.columns or table["early"].null_count() or table["late"].null_count():
+        return None
+    apart, whole, freedom = 0.0, 0.0, 0
+    for stack, rest in zip(data.stacks, data.rest, strict=True):
+        rows = table.filter(pl.col("stack") == stack)
+        gap = rows["early"].to_numpy() - rows["late"].to_numpy()
+        apart += float(((gap - gap.mean()) ** 2).sum()) / 4  # variance of a mean of two halves
+        whole += float((rest**2).sum())
+        freedom += rest.size - 1
+    return max(1 - apart / whole, 0.0) if freedom and whole > 0 else None
+
+
+def _pressure_share(data: Recorded, table: pl.DataFrame) -> float | None:
+    if "cpu_pressure" not in table.columns or table["cpu_pressure"].null_count():
+        return None
+    rest, pressure = [], []
+    for stack, own in zip(data.stacks, data.rest, strict=True):
+        waited = table.filter(pl.col("stack") == stack).sort("hour")["cpu_pressure"].to_numpy()[: own.size]
+        rest.append(own + data.drift[: own.size])
+        pressure.append(waited - waited.mean())
+    together = np.corrcoef(np.concatenate(rest), np.concatenate(pressure))[0, 1]
+    return float(together**2) if np.isfinite(together) else 0.0
+
+
+def _effects(data: Recorded) -> dict[str, float]:
+    """By the model that decides, from all visits there are."""
+    rounds = data.drift.size
+    stack = np.tile(np.arange(len(data.stacks)), rounds)
+    value = np.concatenate([[data.truth.level[k] + rest[n] for k, rest in enumerate(data.rest)] for n in range(rounds)])
+    shape = of_codes(data.truth.codes, data.factors)
+    found = fit(shape, Readings(stack.astype(np.int64), value + np.repeat(data.drift, len(data.stacks)),
+                                np.repeat(data.hours, len(data.stacks))))  # fmt: skip
+    return {name: float(spread) for name, spread in zip((*shape.names, "a stack's own"), found.spreads, strict=True)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -146,7 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="strategies whose name holds it")
     parser.add_argument("--json", action="store_true", help="for programs")
     given = parser.parse_args(arguments)
-    data = recorded(pl.read_parquet(given.data))
+    rows = pl.read_parquet(given.data)
+    data = recorded(rows)
     summaries = []
     for name, strategy in STRATEGIES.items():
         if given.only and not any(text in name for text in given.only):
@@ -156,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             machine = Replayed(data, seed)
             made.append(judge(strategy(machine, seed), machine))
         summaries.append(summary(name, made))
-    seen = noise_of(data)
+    seen = noise_of(data, rows)
     if given.json:
         noise = {name: getattr(seen, name) for name in seen.__dataclass_fields__}
         said = {"data": given.data.name, "campaigns": given.campaigns, "seed": given.seed, "noise": noise}
@@ -167,7 +219,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"One visit varies by {seen.spread_low:.1%} to {seen.spread_high:.1%}, in the middle {seen.spread_middle:.1%}."
     )
     print(f"Rounds range over {seen.drift_range:.1%} for all stacks together.")
-    print(f"{seen.two_modes:.0%} of stacks have two modes; {seen.outliers:.1%} of visits are outliers.\n")
+    print(f"{seen.two_modes:.0%} of stacks have two modes; {seen.outliers:.1%} of visits are outliers.")
+    if seen.visit_share is not None:
+        print(f"All of a visit shares {seen.visit_share:.0%} of the variance.")
+    if seen.pressure_share is not None:
+        print(f"Waiting for a processor goes with {seen.pressure_share:.0%} of the variance.")
+    print(f"Effects: {', '.join(f'{name} {spread:.1%}' for name, spread in seen.effects.items())}.\n")
     print(table(summaries))
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from strata.cli.dataset import frame
+from strata.cli.dataset import frame, halves
 from strata.design.replay import Replayed, main, noise_of, recorded
 from strata.design.simulate.tally import STRATEGIES
 from strata.errors import BadInput
-from strata.model import Rule
+from strata.model import Outcome, Rule, TrialResult
 
 from .learning import campaign, empty, grid
 
@@ -75,8 +75,48 @@ def test_a_run_becomes_a_data_set() -> None:
     view, _ = campaign(empty(factors, Rule(rounds=6)), next_batch, lambda stack, n: 0.1 * int(stack[0]) + 0.001 * n)
     data = frame(view)
     assert data.height == 36
-    assert set(data.columns) == {"stack", "round", "hour", "value", "factor: factor 0", "factor: factor 1"}
+    told = {"stack", "round", "hour", "value", "early", "late", "cpu_pressure", "io_pressure"}
+    assert set(data.columns) == told | {"factor: factor 0", "factor: factor 1"}
     assert recorded(data).truth.codes.shape == (6, 2)
+
+
+@pytest.mark.parametrize(("share", "load"), [(0.0, 0.0), (0.5, 0.0), (1.0, 0.0), (0.5, 0.8)])
+def test_what_a_visit_shares_and_what_goes_with_load_is_found(share: float, load: float) -> None:
+    chance = np.random.default_rng(3)
+    data = made_up(spread=0.0)
+    n, spread = data.height, 0.05
+    busy = chance.normal(0, 1, n)
+    visit = np.sqrt(share) * chance.normal(0, spread, n) + np.sqrt(load / (1 - load)) * spread * busy
+    halves = [visit + np.sqrt(2 * (1 - share)) * chance.normal(0, spread, n) for _ in range(2)]
+    value = data["value"].to_numpy()
+    data = data.with_columns(
+        value=pl.Series(value + np.mean(halves, axis=0)),
+        early=pl.Series(value + halves[0]),
+        late=pl.Series(value + halves[1] + 0.1),  # what all trials do alike says nothing
+        cpu_pressure=pl.Series(50 + 10 * busy),
+    )
+    noise = noise_of(recorded(data), data)
+    ours = (share + load / (1 - load)) / (1 + load / (1 - load))
+    assert noise.visit_share == pytest.approx(ours, abs=0.12)
+    assert noise.pressure_share == pytest.approx(load, abs=0.08)
+    assert noise.effects["fs"] == pytest.approx(0.3 * np.std(range(4)), rel=0.4)
+    assert list(noise.effects) == ["fs", "cache", "a stack's own"]
+
+
+def test_the_halves_of_a_trial() -> None:
+    def of(workload: str, figure: float, series: list[float], **more: float) -> tuple[float | None, float | None]:
+        points = tuple((float(n + 1), value) for n, value in enumerate(series))
+        figures = {"speed": figure, **more}
+        return halves(
+            TrialResult(1, "a", 0, 0, workload, Outcome.OK, None, 0.0, 1.0, figures, {"speed": points}, (), ()), "speed"
+        )
+
+    assert of("w(runtime=2s)", 100.0, [90.0]) == (90.0, 110.0)
+    assert of("w(runtime=4s)", 100.0, [80.0, 100.0, 110.0, 110.0]) == (90.0, 110.0)
+    assert of("w(runtime=2s)", 100.0, [90.0], speed_whole_run=100.0) == (90.0, 110.0)
+    assert of("w(runtime=2s)", 100.0, [90.0], speed_whole_run=95.0) == (None, None), "its warm-up was cut"
+    assert of("w", 100.0, [90.0]) == (None, None)
+    assert of("w(runtime=2s)", 40.0, [90.0]) == (None, None), "the second half would have none"
 
 
 def test_too_little_is_refused() -> None:
