@@ -49,6 +49,8 @@ impl Finding {
     }
 }
 
+/// By how many letters a word differs at most from the one that was perhaps meant.
+const MEANT: usize = 2;
 /// As many known names a sentence gives.
 const NAMED: usize = 50;
 /// As many findings as a person reads; a file that is no program at all has thousands.
@@ -111,7 +113,15 @@ fn floor(source: &str, at: usize) -> usize {
 pub(crate) fn known(wrong: &str, names: &[&str]) -> String {
     let mut seen = HashSet::new();
     let names: Vec<&str> = names.iter().copied().filter(|name| seen.insert(*name)).collect();
-    let near = names.iter().min_by_key(|name| distance(wrong, name)).filter(|name| distance(wrong, name) <= 2);
+    // Words whose lengths differ by more are not looked at letter by letter: a word may be as long as the text.
+    let length = wrong.chars().count();
+    let near = names
+        .iter()
+        .filter(|name| name.chars().count().abs_diff(length) <= MEANT)
+        .map(|name| (distance(wrong, name), name))
+        .filter(|(letters, _)| *letters <= MEANT)
+        .min_by_key(|(letters, _)| *letters)
+        .map(|(_, name)| name);
     let mut listed = names[..names.len().min(NAMED)].join(", ");
     if names.len() > NAMED {
         listed.push_str(&format!(" and {} more", names.len() - NAMED));
