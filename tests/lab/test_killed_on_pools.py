@@ -1,8 +1,8 @@
 """kill -9 while containers run on what this machine's kernel need not have (thin pools, ZFS): `strata clean` leaves
 nothing of ours on a machine that stays, and all that is the user's.
 
-25 run, or 10 of LXD's and Incus's, each of which takes an emulated processor half a minute. The machine is a lab machine
-that is kept and reached by ssh. tests/fault/test_engines.py does the same on this one.
+25 run, or 10 of LXD's and Incus's, each of which takes an emulated processor half a minute. The machine is one of
+the lab that is kept and reached by ssh. tests/fault/test_engines.py does the same on this one.
 """
 
 from __future__ import annotations
