@@ -124,6 +124,7 @@ def killed_and_cleaned(there: KeptMachine, stack: str, count: int, directory: Pa
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
+    assert "is a loop device" not in (directory.parent / "said").read_text()
     assert int(there.run(RUNNING).stdout) > 0, "what was killed is Strata, and not the containers"
     cleaned = subprocess.run((STRATA, "clean", directory), capture_output=True, text=True, env=there.environment)
     assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
