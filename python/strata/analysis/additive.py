@@ -33,6 +33,7 @@ DRIFT_PER_ROOT_HOUR = 0.03
 _LEVEL_PRECISION = 1e-2  # of the first time: the overall level is not known beforehand
 _SHORTEST_STEP_H = 0.02
 _FEWEST_TO_TRUST_A_HIGH = 3  # visits before a surprisingly good reading is treated as an outlier
+_HIGH, _FREE = 2.0, 0.05  # spreads from which readings are a stack's own; what its own is divided by then, squared
 _PAIR_COLUMNS = 600
 ITERATIONS = 10
 
@@ -233,6 +234,8 @@ def fit(
         weight[(off > 0) & (count[k] < _FEWEST_TO_TRUST_A_HIGH)] = 1.0
         noise2, pooled = _noise(k, weight * square, count)
         spread2, heavy = _spreads(shape, solved, spread2, heavy)
+        if turn == 0:
+            heavy[_agreeing_highs(solved, k, off, count, pooled)] = _FREE
     off, _ = solved.residuals(k, step, y - level)
     whole = _solve(shape, np.arange(stacks), k, step, y - level, weight / noise2[k], spread2, heavy, walk, solved)
     return Posterior(
@@ -262,6 +265,19 @@ def _walk(times: Array, drift: float) -> Array:
         precision[i, i - 1] -= tie
         precision[i - 1, i] -= tie
     return precision
+
+
+def _agreeing_highs(solved: _Solved, k: Ints, off: Array, count: Ints, pooled: float) -> Ints:
+    """Stacks whose readings agree that they are better than their factors say.
+
+    Such readings can be read as noise or as the stack's own, and the fit stays with what it took them for first. Taken
+    for noise the best stack is lost; taken for its own it is measured again.
+    """
+    own = solved.own_shift + solved.own_loading @ solved.mean
+    total = np.bincount(k, off + own[solved.place[k]], count.size)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        surprise = total / np.sqrt(count * pooled)
+    return np.flatnonzero((count >= 2) & (surprise > _HIGH)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from strata.analysis.additive import Array, Readings, fit, layout, of_codes
 from strata.design.simulate.tally import STRATEGIES, as_json, judge, summary, table
 from strata.design.simulate.truth import SET_UP_S, TRIAL_S, Truth
 from strata.errors import BadInput
+from strata.units import parse_percent
 
 FACTOR = "factor: "
 FEWEST_VISITS = 5
@@ -154,15 +156,17 @@ def _visit_share(data: Recorded, table: pl.DataFrame) -> float | None:
 
     The halves follow each other, so what lasts longer than a trial counts as the visit's too.
     """
-    if "early" not in table.columns or table["early"].null_count() or table["late"].null_count():
+    if "early" not in table.columns:
         return None
     apart, whole, freedom = 0.0, 0.0, 0
     for stack, rest in zip(data.stacks, data.rest, strict=True):
-        rows = table.filter(pl.col("stack") == stack)
+        rows = table.filter(pl.col("stack") == stack).drop_nulls(["early", "late"])
+        if rows.height < FEWEST_VISITS:
+            continue
         gap = rows["early"].to_numpy() - rows["late"].to_numpy()
-        apart += float(((gap - gap.mean()) ** 2).sum()) / 4  # variance of a mean of two halves
-        whole += float((rest**2).sum())
-        freedom += rest.size - 1
+        apart += float(gap.var(ddof=1)) / 4  # variance of a mean of two halves
+        whole += float(rest.var(ddof=1))
+        freedom += 1
     return max(1 - apart / whole, 0.0) if freedom and whole > 0 else None
 
 
@@ -194,9 +198,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("data", type=Path, metavar="FILE.parquet")
     parser.add_argument("--campaigns", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--within", default="3%", metavar="PERCENT", help="stacks closer than this are as good")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="strategies whose name holds it")
     parser.add_argument("--json", action="store_true", help="for programs")
     given = parser.parse_args(arguments)
+    margin = -math.log1p(-parse_percent(given.within))
     rows = pl.read_parquet(given.data)
     data = recorded(rows)
     summaries = []
@@ -206,12 +212,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         made = []
         for seed in range(given.seed, given.seed + given.campaigns):
             machine = Replayed(data, seed)
-            made.append(judge(strategy(machine, seed), machine))
+            made.append(judge(strategy(machine, seed, margin), machine, margin))
         summaries.append(summary(name, made))
     seen = noise_of(data, rows)
     if given.json:
         noise = {name: getattr(seen, name) for name in seen.__dataclass_fields__}
-        said = {"data": given.data.name, "campaigns": given.campaigns, "seed": given.seed, "noise": noise}
+        said = {
+            "data": given.data.name,
+            "campaigns": given.campaigns,
+            "seed": given.seed,
+            "within": given.within,
+            "noise": noise,
+        }
         print(json.dumps({"version": 1, **said, "strategies": as_json(summaries)}, indent=1))
         return
     print(f"{seen.stacks} stacks, {seen.visits} visits over {seen.hours:.1f} h.")

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.analysis import additive
+from strata.analysis.belief import believe
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.modelled import ranking
 from strata.design.adaptive import apart, decide, next_batch, start
@@ -58,6 +59,37 @@ def test_asked_again_it_says_the_same_and_less_confidence_never_takes_more() -> 
     quick = replace(RULE, confidence=0.8)
     sooner, _ = campaign(empty(STACKS, quick), next_batch, noisy(2, 0.05))
     assert sooner.visits_done <= view.visits_done
+
+
+def test_a_stack_that_is_far_better_than_its_parts_is_not_taken_for_noise() -> None:
+    """Two readings that agree are the stack's own. Its parts say 0.2 below the best; it is 0.3 above that."""
+    stacks = grid(5, 4, 3)
+    odd = "2-2-1"
+    shape = additive.layout(list(stacks), stacks)
+    chance = np.random.default_rng(1)
+    level = np.array([0.1 * int(stack[0]) - 0.1 * int(stack[2]) for stack in stacks])
+    level[list(stacks).index(odd)] += 0.5
+    stack = np.concatenate([chance.choice(len(stacks), 40), [list(stacks).index(odd)] * 2])
+    value = level[stack] + chance.normal(0, 0.05, stack.size)
+    found = additive.fit(shape, additive.Readings(stack, value, np.arange(stack.size) / 45))
+    assert int(np.argmax(found.level)) == list(stacks).index(odd)
+
+
+def test_many_unseen_stacks_near_the_top_are_a_doubt() -> None:
+    """Where all that could be the best were built, the same figures leave none."""
+    stacks = grid(6, 5, 2)
+    shape = additive.layout(list(stacks), stacks)
+    level = np.array([0.02 * int(stack[0]) for stack in stacks])
+    level[0] = 0.14
+    chance = np.random.default_rng(2)
+    some = np.array([0, 1, 12, 23, 34, 45, 56, 57])
+    sure = []
+    for seen in (some, np.arange(len(stacks))):
+        stack = np.repeat(seen, 12)
+        value = level[stack] + chance.normal(0, 0.01, stack.size)
+        post = additive.fit(shape, additive.Readings(stack, value, np.arange(stack.size) / 1e6), drift=0.0)
+        sure.append(believe([post], [1.0], np.arange(len(stacks)), margin=0.03, chance=chance).sure)
+    assert sure[0] < 0.8 < 0.99 < sure[1]
 
 
 def test_more_confidence_goes_on_from_what_is_there() -> None:

@@ -55,14 +55,17 @@ def allowed(rate: float, n: int) -> float:
         pytest.param(100, "drifty", 0.05, marks=pytest.mark.slow),
         pytest.param(100, "bimodal", 0.05, marks=pytest.mark.slow),
         pytest.param(100, "loud", 0.05, marks=pytest.mark.slow),
-        # Factors explain these badly, and a stack never built may be far better: 5 % is not kept, and docs say so.
-        pytest.param(100, "cliffs", 0.10, marks=pytest.mark.slow),
+        pytest.param(100, "cliffs", 0.05, marks=pytest.mark.slow),
     ],
 )
 def test_the_stated_error_is_kept(stacks: int, noise: str, rate: float) -> None:
-    made = campaigns(stacks, noise, 0.95)
+    """Of the campaigns that came to an end: one that ran out of visits states no 95 %."""
+    every = campaigns(stacks, noise, 0.95)
+    made = [each for each in every if each.settled]
     wrong = sum(each.wrong for each in made) / len(made)
-    said(f"{stacks} stacks, {noise}: wrong at a stated 95 %", wrong, len(made))
+    hours = sum(each.hours for each in every) / len(every)
+    said(f"{stacks} stacks, {noise}, {hours:.1f} h: wrong at a stated 95 %", wrong, len(made))
+    assert len(made) >= 0.9 * len(every)
     assert wrong <= allowed(rate, len(made))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 # Before numpy is loaded: on matrices of this size a second thread waits more than it works.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from strata.design.simulate.ours import MARGIN
 from strata.design.simulate.tally import STRATEGIES, as_json, judge, summary, table
 from strata.design.simulate.truth import LEVELS, NOISES, machine_of, truth_of
 
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         made = []
         for seed in range(given.seed, given.seed + given.campaigns):
             machine = machine_of(truth_of(given.stacks, seed, given.noise), seed, given.noise)
-            made.append(judge(STRATEGIES[name](machine, seed), machine))
+            made.append(judge(STRATEGIES[name](machine, seed, MARGIN), machine))
         summaries.append(summary(name, made))
         if not given.json:
             print(table(summaries[-1:]).split("\n")[-1] if len(summaries) > 1 else table(summaries), flush=True)

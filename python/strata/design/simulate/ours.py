@@ -17,7 +17,9 @@ MARGIN = -math.log(0.97)
 MOST_VISITS_PER_STACK = 20
 
 
-def run_adaptive(machine: Machine, seed: int, confidence: float, structured: bool = True) -> Ended:
+def run_adaptive(
+    machine: Machine, seed: int, confidence: float, structured: bool = True, margin: float = MARGIN
+) -> Ended:
     """`structured`: False hides the factors from it, so that every stack stands alone."""
     codes = machine.truth.codes
     stacks = codes.shape[0]
@@ -34,7 +36,7 @@ def run_adaptive(machine: Machine, seed: int, confidence: float, structured: boo
     while True:
         stack, value, hour = (np.array(column) for column in zip(*made, strict=True))
         readings = additive.Readings(stack.astype(np.int64), value, hour)
-        decided = adaptive.decide(shape, [readings], [1.0], eligible, margin=MARGIN, confidence=confidence, seed=seed)
+        decided = adaptive.decide(shape, [readings], [1.0], eligible, margin=margin, confidence=confidence, seed=seed)
         if not decided.visits or len(made) >= MOST_VISITS_PER_STACK * stacks:
             break
         for k in decided.visits:
@@ -51,7 +53,7 @@ def ended(belief: Belief, measured: int, settled: bool) -> Ended:
     return Ended(belief.chosen, low, high, tied, measured, settled, belief.sure)
 
 
-def run_race(machine: Machine, seed: int, confidence: float) -> Ended:
+def run_race(machine: Machine, seed: int, confidence: float, margin: float = MARGIN) -> Ended:
     stacks = machine.truth.level.size
     table = np.full((stacks, race.MOST_ROUNDS), np.nan)
     chance = np.random.default_rng([seed, 1])
@@ -59,7 +61,7 @@ def run_race(machine: Machine, seed: int, confidence: float) -> Ended:
     for number in range(race.MOST_ROUNDS):
         for k in chance.permutation(alive):
             table[k, number] = machine.visit(int(k))[0]
-        now = standing(table[:, : number + 1], MARGIN, confidence)
+        now = standing(table[:, : number + 1], margin, confidence)
         alive = now.alive
         if now.settled:
             break

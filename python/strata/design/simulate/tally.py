@@ -12,7 +12,7 @@ from strata.design.simulate.ours import MARGIN, run_adaptive, run_race
 from strata.design.simulate.peers import Ended, halving, interleaved, phoronix, sequential
 from strata.design.simulate.truth import Machine
 
-Strategy = Callable[[Machine, int], Ended]
+Strategy = Callable[[Machine, int, float], Ended]  # machine, seed, margin
 
 
 def _luck(seed: int) -> np.random.Generator:
@@ -20,17 +20,18 @@ def _luck(seed: int) -> np.random.Generator:
 
 
 STRATEGIES: dict[str, Strategy] = {
-    "matrix x3, one after the other": lambda machine, seed: sequential(machine, 3),
-    "matrix x5, one after the other": lambda machine, seed: sequential(machine, 5),
-    "matrix x10, one after the other": lambda machine, seed: sequential(machine, 10),
-    "matrix x3, interleaved": lambda machine, seed: interleaved(machine, 3, _luck(seed)),
-    "matrix x5, interleaved": lambda machine, seed: interleaved(machine, 5, _luck(seed)),
-    "matrix x10, interleaved": lambda machine, seed: interleaved(machine, 10, _luck(seed)),
-    "Phoronix rule": lambda machine, seed: phoronix(machine),
-    "successive halving": lambda machine, seed: halving(machine, _luck(seed)),
-    "race, 95 %": lambda machine, seed: run_race(machine, seed, 0.95),
-    "adaptive, 80 %": lambda machine, seed: run_adaptive(machine, seed, 0.80),
-    "adaptive, 95 %": lambda machine, seed: run_adaptive(machine, seed, 0.95),
+    "matrix x3, one after the other": lambda machine, seed, margin: sequential(machine, 3),
+    "matrix x5, one after the other": lambda machine, seed, margin: sequential(machine, 5),
+    "matrix x10, one after the other": lambda machine, seed, margin: sequential(machine, 10),
+    "matrix x3, interleaved": lambda machine, seed, margin: interleaved(machine, 3, _luck(seed)),
+    "matrix x5, interleaved": lambda machine, seed, margin: interleaved(machine, 5, _luck(seed)),
+    "matrix x10, interleaved": lambda machine, seed, margin: interleaved(machine, 10, _luck(seed)),
+    "Phoronix rule": lambda machine, seed, margin: phoronix(machine),
+    "successive halving": lambda machine, seed, margin: halving(machine, _luck(seed)),
+    "race, 95 %": lambda machine, seed, margin: run_race(machine, seed, 0.95, margin=margin),
+    "adaptive, 50 %": lambda machine, seed, margin: run_adaptive(machine, seed, 0.50, margin=margin),
+    "adaptive, 80 %": lambda machine, seed, margin: run_adaptive(machine, seed, 0.80, margin=margin),
+    "adaptive, 95 %": lambda machine, seed, margin: run_adaptive(machine, seed, 0.95, margin=margin),
 }
 
 
@@ -49,7 +50,7 @@ class Campaign:
     stated: float | None
 
 
-def judge(ended: Ended, machine: Machine) -> Campaign:
+def judge(ended: Ended, machine: Machine, margin: float = MARGIN) -> Campaign:
     level = machine.truth.level
     below = float(level.max() - level[ended.chosen])
     gap = level - level[ended.chosen]
@@ -58,7 +59,7 @@ def judge(ended: Ended, machine: Machine) -> Campaign:
     held = (ended.low <= gap) & (gap <= ended.high)
     return Campaign(
         hours=machine.seconds / 3600,
-        wrong=below > MARGIN,
+        wrong=below > margin,
         below=below,
         covered=float(held[there].mean()) if there.any() else None,
         best_tied=bool(ended.tied[int(np.argmax(level))]),
