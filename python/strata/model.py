@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 Value = bool | int | float | str
 
@@ -76,6 +76,7 @@ class LayerInfo:
     forks: bool = False  # what stands above it is there once for each tenant; the driver is then `Forking`
     starts_guest: bool = False  # what stands above it is in a machine of its own, which it starts
     last: bool = False  # only layers that build nothing may stand on it: it holds for the workload's own processes
+    deployed: bool = True  # False: a state or an instrument of measurements, which no recipe builds to stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,8 @@ class Step:
     do: Command
     undo: Command | None
     why: str  # "make the ext4 file system"; ends up in the journal, progress and the report
+    # brings it back after the machine has started anew, and changes nothing where it is there; None: it lasts by itself
+    again: Command | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +229,7 @@ class Place:
     guest_image: GuestImage | None = None  # for layers that start a guest; None: this machine has none
     scratch: str = ""  # where job files and logs of trials will lie, never on the stack
     beside: Beside | None = None  # for layers that start a guest; None: it is started where its disk is
+    mount: str | None = None  # where its file system is mounted, for one that is to stay; None: inside `dir`
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +391,14 @@ class Forking(LayerDriver, Protocol):
 
     def shares(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Provides]:
         """What each tenant gets, in their order."""
+
+
+@runtime_checkable
+class Staying(Protocol):
+    """A driver some of whose arguments suit measurements only: fresh disks that hold nothing but zeros."""
+
+    def to_stay(self, spec: Call) -> Mapping[str, Value]:
+        """What a recipe puts in their place, by the names of the arguments."""
 
 
 @dataclass(frozen=True, slots=True)

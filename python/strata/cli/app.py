@@ -213,6 +213,44 @@ def report(
 
 
 @app.command()
+def recipe(
+    what: Annotated[
+        str, typer.Argument(metavar="DIR|EXPRESSION", help="the directory of a run, or one stack that was not measured")
+    ],
+    stack: Annotated[
+        str | None, typer.Argument(metavar="[STACK]", help="of the run; without it, the best, where one is shown to be")
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--as", metavar="FORMAT", help="shell, fstab, systemd, ansible, incus ...; an unknown one lists all"
+        ),
+    ] = "shell",
+    devices: Annotated[
+        list[str], typer.Option("--map", metavar="ROLE=/dev/disk/by-id/...", help="the device for a disk of the stack")
+    ] = [],  # noqa: B006
+    size: Annotated[
+        list[str], typer.Option("--size", metavar="ROLE=SIZE", help="what such a device holds, where a layer must know")
+    ] = [],  # noqa: B006
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="what volume groups, pools and files are called")
+    ] = "data",
+    mount: Annotated[
+        str | None, typer.Option("--at", metavar="PATH", help="where its file system is mounted; default /srv/NAME")
+    ] = None,
+    seen: Annotated[
+        Path | None,
+        typer.Option("--seen", metavar="FILE", help="judge what the script's `inspect` printed (- for standard input)"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="write the files there")] = None,
+) -> None:
+    """How to build a stack on your devices, to stay: a script, or the files of another program. Touches nothing."""
+    from strata.cli import recipe
+
+    recipe.recipe(what, stack, form, recipe.Where(devices, size, name, mount), seen, out)
+
+
+@app.command()
 def clean(directory: _Directory, json: _Json = False) -> None:
     """Remove whatever a killed run left on this machine. Results stay."""
     from strata.cli import clean

@@ -227,7 +227,7 @@ def _mkfs_reasons(spec: Call, sets_uuid: str) -> list[str]:
 
 
 def mount_point_of(place: Place) -> str:
-    return f"{place.dir}/mnt"
+    return place.mount or f"{place.dir}/mnt"
 
 
 def _mounted(seen: Sequence[Completed]) -> Mapping[str, str] | str:

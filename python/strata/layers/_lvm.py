@@ -146,6 +146,7 @@ def make_group(group: Group) -> list[Step]:
         group.command("vgcreate", "-qq", "--yes", "--setautoactivation", "n", group.name, *group.devices),
         sh(_REMOVE_GROUP, group.directory, group.name, group.mapped("")[:-1], *group.sight()),
         "make the volume group",
+        again=group.command("vgchange", "-qq", "--activate", "y", group.name),
     )
     return [*devices, make]
 

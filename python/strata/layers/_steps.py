@@ -41,6 +41,12 @@ for device; do
 done"""
 
 
+# $1 mount point, the rest: the command that mounts there.
+_MOUNT_AGAIN = """\
+if findmnt --mountpoint "$1" >/dev/null; then exit 0; fi
+shift; exec "$@\""""
+
+
 def sh(script: str, *args: str, timeout_s: float = 600.0) -> Command:
     """A POSIX shell script with its arguments as $1, $2 ...: nothing is ever pasted into the script."""
     return Command(("sh", "-c", script, "sh", *args), timeout_s=timeout_s)
@@ -71,12 +77,14 @@ def make_mount_point(path: str) -> Step:
 def mount(fstype: str, devices: Sequence[str], mount_point: str, options: Sequence[str]) -> list[Step]:
     """Make the mount point and mount `devices[0]` there."""
     chosen = ("-o", ",".join(options)) if options else ()
+    command = ("mount", "-t", fstype, *chosen, "--", devices[0], mount_point)
     return [
         make_mount_point(mount_point),
         Step(
-            run("mount", "-t", fstype, *chosen, "--", devices[0], mount_point),
+            run(*command),
             sh(_UNMOUNT, mount_point, *devices),
             f"mount the {fstype} file system",
+            again=sh(_MOUNT_AGAIN, mount_point, *command),
         ),
     ]
 

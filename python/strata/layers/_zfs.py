@@ -159,4 +159,4 @@ def snapshots(dataset: str, count: int) -> list[Step]:
 
 def load_module() -> Step:
     """It stays loaded: a pool of somebody else's may be in use by the time we end."""
-    return Step(run("modprobe", "zfs"), None, "load the zfs module")
+    return Step(run("modprobe", "zfs"), None, "load the zfs module", again=run("modprobe", "zfs"))

@@ -35,6 +35,7 @@ INFO = LayerInfo(
     accepts=frozenset({Kind.DIRECTORY}),
     provides=None,
     tools=TOOLS,
+    deployed=False,
 )
 
 

@@ -252,6 +252,7 @@ class BcacheDriver:
             if spec[name] is not None
             for word in (option, str(spec[name]))
         ]
+        tune = sh(_TUNE, backing, *(word for name, value, _ in _tunables(spec) for word in (name, value)))
         return [
             Step(
                 run("make-bcache", "--cset-uuid", place.uuid, *options, "--bdev", backing, "--cache", cache),
@@ -262,11 +263,13 @@ class BcacheDriver:
                 sh(_ATTACH, backing, cache, place.uuid, _link(place)),
                 sh('rm -f -- "$1"', _link(place)),
                 "register both and find the cached device",
+                again=sh('rm -f -- "$4"\n' + _ATTACH, backing, cache, place.uuid, _link(place)),
             ),
             Step(
-                sh(_TUNE, backing, *(word for name, value, _ in _tunables(spec) for word in (name, value))),
+                tune,
                 sh(_FLUSH, backing, place.uuid, record, timeout_s=_FLUSH_S),
                 "set how it caches (removed: write dirty data back and detach the cache)",
+                again=tune,
             ),
         ]
 

@@ -166,7 +166,8 @@ def _join(devices: Sequence[str]) -> list[Step]:
     if len(devices) == 1:
         return []
     # Undone by what undoes mkfs.
-    return [Step(run("btrfs", "device", "scan", *devices), None, "tell the kernel of the devices")]
+    scan = run("btrfs", "device", "scan", *devices)
+    return [Step(scan, None, "tell the kernel of the devices", again=scan)]
 
 
 def _finish(spec: Call, mount_point: str) -> list[Step]:

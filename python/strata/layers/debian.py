@@ -15,6 +15,7 @@ INFO = LayerInfo(
     params=(Param("release", ParamType.INT, "its number", required=True, minimum=1, positional=True),),
     accepts=ANYTHING,
     provides=None,
+    deployed=False,
 )
 
 _SHOW = '. /etc/os-release && echo "$PRETTY_NAME"'

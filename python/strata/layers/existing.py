@@ -13,6 +13,7 @@ INFO = LayerInfo(
     params=(Param("path", ParamType.TEXT, "the directory, as an absolute path", positional=True, required=True),),
     accepts=frozenset(),
     provides=Kind.DIRECTORY,
+    deployed=False,
 )
 
 

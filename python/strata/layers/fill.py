@@ -21,6 +21,7 @@ INFO = LayerInfo(
     accepts=frozenset({Kind.BLOCK, Kind.DIRECTORY}),
     provides=None,
     tools=TOOLS,
+    deployed=False,
 )
 
 

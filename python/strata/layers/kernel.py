@@ -15,6 +15,7 @@ INFO = LayerInfo(
     params=(Param("version", ParamType.TEXT, "its first numbers, as in 6.1 or 6.12", required=True, positional=True),),
     accepts=ANYTHING,
     provides=None,
+    deployed=False,
 )
 
 _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,2}")

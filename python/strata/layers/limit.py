@@ -21,6 +21,7 @@ INFO = LayerInfo(
     params=_limits.params(),
     accepts=frozenset({Kind.BLOCK, Kind.DIRECTORY}),
     provides=None,
+    deployed=False,
     tools={"findmnt": "util-linux"},
     last=True,
 )

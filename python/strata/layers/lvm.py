@@ -22,6 +22,7 @@ from strata.model import (
     Place,
     Provides,
     Step,
+    Value,
 )
 from strata.units import format_size
 
@@ -216,6 +217,10 @@ class LvmDriver:
         ]
         wrong += _target_differences(kind, group, found)
         return wrong + (_member_differences(found, group, seen) if kind in MODULES else [])
+
+    def to_stay(self, spec: Call) -> dict[str, Value]:
+        # As for md: parity that was never computed rebuilds data that nobody wrote.
+        return {"nosync": False} if str(spec["type"]) in PARITY and spec["nosync"] else {}
 
     def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         if spec["type"] not in MODULES:

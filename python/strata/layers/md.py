@@ -38,6 +38,7 @@ from strata.model import (
     Place,
     Provides,
     Step,
+    Value,
 )
 from strata.units import format_size
 
@@ -138,6 +139,17 @@ for pause in 0 0.1 0.2 0.4 0.8 1 2 4; do
 done
 echo "the array is still there ($found): end what uses it, then clean up again" >&2
 exit 1"""
+)
+
+# $1 array, $2 its UUID as mdadm writes it, the rest: members. udev may have put it together already, or may yet; what
+# was lost is in neither.
+_ASSEMBLE = (
+    SETTLE
+    + """\
+array=$1 uuid=$2; shift 2
+settle
+if [ -b "$array" ]; then exit 0; fi
+exec mdadm --quiet --assemble --run --uuid="$uuid" "$array" "$@\""""
 )
 
 _STATE = NAME + 'md=/sys/class/block/$(name "$1")/md\n'
@@ -267,9 +279,10 @@ class MdDriver:
                 run(*_create(spec, shape, place, devices)),
                 sh(_REMOVE, place.uuid.lower(), _as_mdadm_writes(place.uuid), *devices),
                 f"make the {shape.name} array",
+                again=sh(_ASSEMBLE, path, _as_mdadm_writes(place.uuid), *devices),
             ),
-            Step(await_node(path), None, "wait for the name of the array"),
-            Step(sh(_START, path), None, "let the array be written to"),
+            Step(await_node(path), None, "wait for the name of the array", again=await_node(path)),
+            Step(sh(_START, path), None, "let the array be written to", again=sh(_START, path)),
         ]
         if shape.level.redundant and spec["assume_clean"] is False:
             steps.append(Step(sh(_RESYNC, path, timeout_s=_RESYNC_S), None, "wait for the first resync"))
@@ -299,6 +312,10 @@ class MdDriver:
         if shape.level.redundant and has_bitmap is not (spec["bitmap"] == "internal"):
             wrong.append(f"md: the array has {'a' if has_bitmap else 'no'} bitmap, which was not asked for.")
         return wrong + _member_differences(shape, state) + _activity_differences(state)
+
+    def to_stay(self, spec: Call) -> dict[str, Value]:
+        # On disks that are not all zero the parity is wrong until it is computed, and a rebuild would invent data.
+        return {"assume_clean": False} if LEVELS[str(spec["level"])].parity and spec["assume_clean"] else {}
 
     def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         return self.plan_inspect(spec, below, place)[1:]

@@ -12,6 +12,7 @@ INFO = LayerInfo(
     params=(Param("tag", ParamType.TEXT, "tells one copy of the stack from another", positional=True),),
     accepts=frozenset(Kind) - {Kind.GRANT},
     provides=None,
+    deployed=False,
 )
 
 

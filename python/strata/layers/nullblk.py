@@ -37,6 +37,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset(),
     provides=Kind.BLOCK,
+    deployed=False,
     tools={
         "modprobe": "kmod", "mount": "mount", "umount": "mount",
         **dict.fromkeys(("mountpoint", "blockdev"), "util-linux"),

@@ -98,7 +98,12 @@ class PartitionDriver:
                 sh(_REMOVE, device, label.removeprefix("0x")),
                 f"write the {spec['table']} partition table",
             ),
-            Step(sh(_FIND, device, link), remove_link(link), "find the partition"),
+            Step(
+                sh(_FIND, device, link),
+                remove_link(link),
+                "find the partition",
+                again=sh('rm -f -- "$2"\n' + _FIND, device, link),  # the kernel may call it otherwise now
+            ),
         ]
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:

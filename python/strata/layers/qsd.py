@@ -51,6 +51,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK, Kind.IMAGE}),
     provides=Kind.BLOCK,
+    deployed=False,
     tools={
         **dict.fromkeys(("qemu-storage-daemon", "qemu-nbd"), "qemu-utils"), "nbdfuse": "libnbd-bin",
         "modprobe": "kmod", "losetup": "mount", "umount": "mount", "env": "coreutils", "grep": "grep",

@@ -71,6 +71,7 @@ class SchedulerDriver:
                 sh(_SET, device, str(spec["name"])),
                 sh(_RESTORE, device, record),
                 f"set the I/O scheduler {spec['name']}",
+                again=sh(_SET, device, str(spec["name"])),
             ),
         ]
 

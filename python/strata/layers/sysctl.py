@@ -67,6 +67,7 @@ class SysctlDriver:
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         name, record = str(spec["name"]), f"{place.dir}/sysctl"
         files = [_file(each) for each in (name, _OTHER.get(name)) if each is not None]
+        put = sh('echo "$2" > "$1"', files[0], str(spec["value"]))
         return [
             Step(
                 sh(_RECORD, record, *files),
@@ -74,9 +75,10 @@ class SysctlDriver:
                 "note the kernel parameter to put back",
             ),
             Step(
-                sh('echo "$2" > "$1"', files[0], str(spec["value"])),
+                put,
                 sh(_RESTORE, record),
                 f"set the kernel parameter {name} to {spec['value']}",
+                again=put,
             ),
         ]
 

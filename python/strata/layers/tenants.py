@@ -39,6 +39,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK, Kind.DIRECTORY}),
     provides=None,
+    deployed=False,
     forks=True,
 )
 

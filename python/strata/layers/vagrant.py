@@ -34,6 +34,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=None,
+    deployed=False,
     tools={**_VAGRANT, **{tool: package for tools in _PROVIDERS.values() for tool, package in tools.items()}},
     last=True,
 )

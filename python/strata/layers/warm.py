@@ -18,6 +18,7 @@ INFO = LayerInfo(
     ),
     accepts=ANYTHING,
     provides=None,
+    deployed=False,
 )
 
 

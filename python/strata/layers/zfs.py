@@ -209,6 +209,19 @@ _RECORD = """\
 
 _SET = 'echo "$2" > "/sys/module/zfs/parameters/$1"'
 
+# $1 pool, the rest: its devices. Not through the cache file: the pool is in none.
+_IMPORT = """\
+pool=$1; shift
+if zpool list -H -o name "$pool" >/dev/null 2>&1; then exit 0; fi
+for device; do
+  shift
+  disk=$(readlink -f -- "$device")
+  case $disk in *[0-9]) part=${disk}p1 ;; *) part=${disk}1 ;; esac
+  if [ -b "$part" ]; then disk=$part; fi
+  set -- "$@" -d "$disk"
+done
+exec zpool import -o cachefile=none "$@" "$pool\""""
+
 _RESTORE = """\
 if [ ! -s "$2" ] || [ ! -e "/sys/module/zfs/parameters/$1" ]; then exit 0; fi
 while read -r value; do echo "$value" > "/sys/module/zfs/parameters/$1" || exit 1; done < "$2\""""
@@ -327,6 +340,7 @@ class ZfsDriver:
                 sh(_CREATE, *argv, timeout_s=600.0),
                 sh(_DESTROY, place.name, record, *devices),
                 "make the ZFS pool",
+                again=sh(_IMPORT, place.name, *devices),
             ),
         ]
 
@@ -426,7 +440,7 @@ def _lines(seen: Sequence[Completed], index: int) -> list[str]:
 
 
 def _mount_point(place: Place) -> str:
-    return f"{place.dir}/mnt"
+    return place.mount or f"{place.dir}/mnt"
 
 
 def _called(spec: Call) -> str:
@@ -447,7 +461,12 @@ def _set_parameter(name: str, value: Value, place: Place) -> list[Step]:
     record = f"{place.dir}/{name}"
     return [
         Step(sh(_RECORD, name, record), sh('rm -f -- "$1" "$1.new"', record), f"note {name} to put back"),
-        Step(sh(_SET, name, str(value)), sh(_RESTORE, name, record), f"set {name} to {value}"),
+        Step(
+            sh(_SET, name, str(value)),
+            sh(_RESTORE, name, record),
+            f"set {name} to {value}",
+            again=sh(_SET, name, str(value)),
+        ),
     ]
 
 

@@ -91,7 +91,12 @@ class ZvolDriver:
         argv += [word for each, value in chosen(PROPERTIES, spec) for word in ("-o", f"{each.name}={each.text(value)}")]
         return [
             Step(run(*argv, volume), sh(_DESTROY, volume), "make the volume"),
-            Step(await_node(f"/dev/zvol/{volume}"), None, "wait for its device"),
+            Step(
+                await_node(f"/dev/zvol/{volume}"),
+                None,
+                "wait for its device",
+                again=await_node(f"/dev/zvol/{volume}"),
+            ),
         ]
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:

@@ -14,7 +14,19 @@ from importlinter.application import use_cases
 ROOT = Path(__file__).parents[3]
 CONFIG = ROOT / "pyproject.toml"
 CONTRACTS = tomllib.loads(CONFIG.read_text())["tool"]["importlinter"]["contracts"]
-ROOMS = ["cli", "run", "report", "design", "layers", "workloads", "analysis", "store", "hosts", "campaign"]
+ROOMS = [
+    "cli",
+    "run",
+    "report",
+    "design",
+    "recipes",
+    "layers",
+    "workloads",
+    "analysis",
+    "store",
+    "hosts",
+    "campaign",
+]
 
 configuration.configure()
 

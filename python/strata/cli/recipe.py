@@ -1,0 +1,123 @@
+"""strata recipe"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from strata import layers
+from strata.campaign import parse_stacks
+from strata.errors import BadInput
+from strata.model import Stack, View
+from strata.recipes import plan, shell
+from strata.recipes.formats import formats
+from strata.recipes.plan import Recipe
+from strata.recipes.written import File
+from strata.units import parse_size
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where the stack is to stand."""
+
+    devices: Sequence[str]  # ROLE=/dev/disk/by-id/...
+    sizes: Sequence[str]  # ROLE=SIZE
+    name: str
+    mount: str | None
+
+
+def recipe(what: str, stack: str | None, form: str, where: Where, seen: Path | None, out: Path | None) -> None:
+    found, notes = _stack(what, stack)
+    given = plan.mapped(where.devices, _sizes(where.sizes))
+    made = plan.recipe(found, layers.drivers(), given, name=where.name, mount=where.mount, notes=notes)
+    if seen is not None:
+        _judge(made, seen)
+        return
+    known = formats()
+    if form not in known:
+        raise BadInput(f"--as {form}: no such format; they are {', '.join(known)}.")
+    _print(known[form].write(made), out)
+
+
+def _stack(what: str, name: str | None) -> tuple[Stack, tuple[str, ...]]:
+    """The stack, and what is known of how it was measured. `what`: the directory of a run, or an expression."""
+    if name is None and "|" in what and not Path(what).exists():
+        return _one(what), ("It was not measured: the expression was given as it stands.",)
+    from strata.store import reader
+
+    view = reader.view(Path(what))
+    text = _best(view) if name is None else _named(view, name)
+    (stack,) = parse_stacks(text, layers.catalogue())
+    return stack, _measured_on(view)
+
+
+def _one(text: str) -> Stack:
+    stacks = parse_stacks(text, layers.catalogue())
+    if len(stacks) != 1:
+        raise BadInput(f"a recipe is of one stack, and this expression is of {len(stacks)}; write out the one meant.")
+    return stacks[0]
+
+
+def _best(view: View) -> str:
+    from strata.analysis import modelled
+
+    ranking = modelled.ranking(view, metrics="primary")
+    if ranking.best is not None and len(ranking.tied) == 1:
+        return ranking.best
+    said = ranking.sentences[0] if ranking.sentences else "Nothing is ranked."
+    raise BadInput(f"{said} Say which stack the recipe is for: strata recipe DIR 'STACK' --as ...")
+
+
+def _named(view: View, name: str) -> str:
+    """A stack of the run by its whole text, or by a part of it that no other has."""
+    match = [name] if name in view.stacks else [text for text in view.stacks if name in text]
+    if len(match) != 1:
+        what = "no stack" if not match else "several stacks"
+        raise BadInput(f"'{name}' is {what} of this run; they are:\n  " + "\n  ".join(view.stacks))
+    return match[0]
+
+
+def _measured_on(view: View) -> tuple[str, ...]:
+    if view.facts is None:
+        return ()
+    used = ", ".join(f"{tool} {version}" for tool, version in sorted(view.versions.items()) if tool.startswith("mkfs"))
+    on = f"Measured in the campaign {view.campaign} on {view.facts.os}, kernel {view.facts.kernel_text}."
+    return (on, *((f"Then: {used}.",) if used else ()), *view.facts.caveats)
+
+
+def _sizes(words: Sequence[str]) -> dict[str, int]:
+    sizes = {}
+    for word in words:
+        role, _, size = word.partition("=")
+        try:
+            sizes[role] = parse_size(size)
+        except ValueError as error:
+            raise BadInput(f"--size {word}: {error}; write it as --size hdd=4T.") from error
+    return sizes
+
+
+def _judge(made: Recipe, seen: Path) -> None:
+    text = sys.stdin.read() if str(seen) == "-" else seen.read_text()
+    wrong = made.differences(shell.seen(made, text))
+    print("\n".join(wrong) if wrong else "It is as asked.")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _print(files: Sequence[File], out: Path | None) -> None:
+    if out is None and len(files) == 1:
+        sys.stdout.write(files[0].text)
+        return
+    if out is None:
+        for file in files:
+            print(f"# ---- {file.place or file.name}")
+            sys.stdout.write(file.text)
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        (out / file.name).write_text(file.text)
+        print(f"{out / file.name}{f'   belongs at {file.place}' if file.place else ''}")

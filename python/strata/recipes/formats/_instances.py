@@ -1,0 +1,58 @@
+"""Storage pools of LXD and Incus, which take the same words."""
+
+from __future__ import annotations
+
+import shlex
+
+from strata.errors import BadInput
+from strata.model import Kind
+from strata.recipes.formats._parts import (
+    WHAT,
+    commented,
+    first_the_stack,
+    not_measured,
+    running,
+    thin_pool,
+    volume_group,
+)
+from strata.recipes.plan import Recipe
+from strata.recipes.written import File
+
+
+def write(recipe: Recipe, *, layer: str, client: str) -> tuple[File, ...]:
+    call = running(recipe, layer)
+    backend = str(call["backend"]) if call is not None else _fitting(recipe, layer)
+    words = [client, "storage", "create", recipe.name, backend, *_settings(recipe, backend, layer)]
+    if call is not None and call["base_size"] is not None:
+        words.append(f"volume.size={call['base_size']}B")
+    if call is not None and call["fs"] is not None:
+        words.append(f"volume.block.filesystem={call['fs']}")
+    remarks = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *not_measured(recipe, layer, backend)]
+    remarks += [f"The way back: {client} storage delete {recipe.name}, when no instance is in it."]
+    check = f"{client} storage show {recipe.name} >/dev/null 2>&1"
+    text = "#!/bin/sh\n" + commented(remarks) + f"set -eu\n{check} ||\n  {shlex.join(words)}\n"
+    return (File(f"{recipe.name}-{layer}.sh", text),)
+
+
+def _fitting(recipe: Recipe, program: str) -> str:
+    top = recipe.top
+    if top.kind is Kind.DIRECTORY:
+        return top.filesystem if top.filesystem in ("btrfs", "zfs") else "dir"
+    if thin_pool(recipe) is not None:
+        return "lvm"
+    raise BadInput(
+        f"--as {program}: its pools take a directory, a pool of ZFS or a thin pool of LVM, and {recipe.stack} gives "
+        f"{WHAT[top.kind]}; choose one that ends in a file system or lvmthin."
+    )
+
+
+def _settings(recipe: Recipe, backend: str, program: str) -> list[str]:
+    if backend == "zfs" and recipe.top.name is not None:
+        return [f"source={recipe.top.name}/{program}"]
+    if backend == "lvm":
+        group, pool = volume_group(recipe), thin_pool(recipe)
+        if group is None or pool is None:
+            raise BadInput(f"--as {program}: its backend lvm takes a thin pool; choose a stack that ends in lvmthin.")
+        # The volume that the recipe makes is in the pool, so to the daemon it is not empty.
+        return [f"source={group[0]}", f"lvm.thinpool_name={pool}", "lvm.vg.force_reuse=true"]
+    return [f"source={recipe.top.path}"]

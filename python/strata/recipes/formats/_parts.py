@@ -1,0 +1,106 @@
+"""What several formats read out of a recipe: its mount, what a restart of the machine ends, what runs on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from strata.errors import BadInput
+from strata.model import Call, Command, Kind
+from strata.recipes.plan import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """The mount of the recipe's file system, as its layer does it."""
+
+    uuid: str
+    path: str
+    type: str
+    options: str  # as behind `mount -o`; "" for none
+
+
+def mount_of(recipe: Recipe) -> Mount | None:
+    """None where there is none, or where a program of its own mounts it (ZFS)."""
+    for layer in recipe.layers:
+        for step in layer.steps():
+            argv = step.do.argv
+            if argv[0] == "mount" and argv[-1] == recipe.mount:
+                options = argv[argv.index("-o") + 1] if "-o" in argv else ""
+                return Mount(layer.place.uuid, recipe.mount, argv[argv.index("-t") + 1], options)
+    return None
+
+
+WHAT = {Kind.BLOCK: "a block device", Kind.DIRECTORY: "a directory", Kind.IMAGE: "a disk image"}
+"""What a recipe can end in, for people."""
+
+
+def must_mount(recipe: Recipe, form: str) -> Mount:
+    """Raises BadInput with the reason when there is nothing that a mount table could hold."""
+    found = mount_of(recipe)
+    if found is not None:
+        return found
+    if recipe.top.kind is Kind.BLOCK:
+        why = f"{recipe.stack} ends in a block device, and {form} holds mounts"
+    else:
+        why = f"{recipe.top.filesystem or 'this file system'} mounts itself, by its own pool, and not from {form}"
+    raise BadInput(f"--as {form}: {why}; take --as shell, or --as systemd.")
+
+
+def restarts(recipe: Recipe) -> list[tuple[str, Command]]:
+    """(why, command) of all that has to be done again after a restart of the machine, but for the mount."""
+    found = []
+    own_mount = mount_of(recipe) is not None
+    for layer in recipe.layers:
+        for step in layer.steps():
+            mounts = step.do.argv[0] == "mount" and step.do.argv[-1] == recipe.mount
+            if step.again is not None and not (mounts and own_mount):
+                found.append((step.why, step.again))
+    return found
+
+
+def running(recipe: Recipe, name: str) -> Call | None:
+    """The layer of this name that was measured on the stack; None: none was."""
+    return next((node.call for node in recipe.above if node.call.name == name), None)
+
+
+def not_measured(recipe: Recipe, name: str, takes: str) -> list[str]:
+    """A sentence where no such program was measured on the stack, so that its choice is nobody's finding."""
+    if running(recipe, name) is not None:
+        return []
+    return [f"{name} was not part of what was measured; {takes} is only what fits this storage."]
+
+
+def volume_group(recipe: Recipe) -> tuple[str, str] | None:
+    """The volume group and volume that the stack ends in, where it ends in one of LVM."""
+    name, path = recipe.top.name, recipe.top.path
+    if recipe.top.kind is not Kind.BLOCK or name is None or path != f"/dev/{name}":
+        return None
+    group, _, volume = name.partition("/")
+    return group, volume
+
+
+def thin_pool(recipe: Recipe) -> str | None:
+    """The thin pool of LVM that the stack ends in a volume of, as LVM calls it."""
+    found = volume_group(recipe)
+    if found is None or recipe.top.thin_pool is None:
+        return None
+    mapped = found[0].replace("-", "--")
+    return recipe.top.thin_pool.removeprefix(f"{mapped}-").removesuffix("-tpool").replace("--", "-")
+
+
+def must_be_directory(recipe: Recipe, form: str) -> str:
+    """The directory that it ends in. Raises BadInput for a block device or an image."""
+    if recipe.top.kind is not Kind.DIRECTORY:
+        raise BadInput(
+            f"--as {form}: it keeps its data in a directory, and {recipe.stack} gives {WHAT[recipe.top.kind]}; "
+            "choose a stack that ends in a file system."
+        )
+    return recipe.top.path
+
+
+def first_the_stack(recipe: Recipe) -> str:
+    return f"Build the storage first: strata recipe ... --as shell, then `sh {recipe.name}.sh apply`."
+
+
+def commented(lines: list[str]) -> str:
+    return "".join(f"# {line}\n" for line in lines)

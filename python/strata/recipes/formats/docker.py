@@ -1,0 +1,48 @@
+"""The configuration of Docker's daemon."""
+
+from __future__ import annotations
+
+import json
+
+from strata.errors import BadInput
+from strata.model import Kind
+from strata.recipes.formats._parts import first_the_stack, must_be_directory, not_measured, running
+from strata.recipes.plan import Recipe
+from strata.recipes.written import File, Format
+
+
+def write(recipe: Recipe) -> tuple[File, ...]:
+    call = running(recipe, "docker")
+    if call is not None:
+        driver = str(call["driver"])
+    else:
+        driver = recipe.top.filesystem if recipe.top.filesystem in ("btrfs", "zfs") else "overlay2"
+    settings: dict[str, object] = {"storage-driver": driver}
+    options = []
+    if driver == "devicemapper" and recipe.top.kind is Kind.BLOCK:
+        if recipe.top.thin_pool is None:
+            raise BadInput("--as docker: devicemapper takes a thin pool; choose a stack that ends in lvmthin.")
+        options.append(f"dm.thinpooldev=/dev/mapper/{recipe.top.thin_pool}")
+    else:
+        settings["data-root"] = f"{must_be_directory(recipe, 'docker')}/docker"
+    if call is not None and call["base_size"] is not None:
+        name = "dm.basesize" if driver == "devicemapper" else f"{driver}.size"
+        options.append(f"{name}={call['base_size']}")
+    if call is not None and call["fs"] is not None:
+        options.append(f"dm.fs={call['fs']}")
+    if options:
+        settings["storage-opts"] = options
+    remarks = [
+        f"{recipe.name}: {recipe.stack}",
+        first_the_stack(recipe),
+        "Then put daemon.json in place and restart docker. Images and containers that it had stay where they were.",
+        "The way back: put the old daemon.json in its place again.",
+        *not_measured(recipe, "docker", driver),
+    ]
+    return (
+        File("daemon.json", json.dumps(settings, indent=2) + "\n", "/etc/docker/daemon.json"),
+        File("daemon.json.txt", "\n".join(remarks) + "\n"),
+    )
+
+
+FORMAT = Format("docker", "daemon.json with the storage driver and the directory on the stack", write)

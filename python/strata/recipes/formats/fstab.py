@@ -1,0 +1,22 @@
+"""A line for /etc/fstab."""
+
+from __future__ import annotations
+
+from strata.recipes.formats._parts import commented, first_the_stack, must_mount, restarts
+from strata.recipes.plan import Recipe
+from strata.recipes.written import File, Format
+
+
+def write(recipe: Recipe) -> tuple[File, ...]:
+    mount = must_mount(recipe, "fstab")
+    options, remarks = [mount.options or "defaults"], [first_the_stack(recipe)]
+    if restarts(recipe):
+        options.append(f"x-systemd.requires=strata-{recipe.name}.service")
+        remarks.append(f"What lies below is started by strata-{recipe.name}.service: strata recipe ... --as systemd.")
+    # ext4 is checked after the root file system; XFS and btrfs check themselves when they are mounted.
+    check = 2 if mount.type.startswith("ext") else 0
+    line = f"UUID={mount.uuid} {mount.path} {mount.type} {','.join(options)} 0 {check}\n"
+    return (File("fstab", commented([f"{recipe.name}: {recipe.stack}", *remarks]) + line, "/etc/fstab"),)
+
+
+FORMAT = Format("fstab", "a line of /etc/fstab, for a stack that ends in a mounted file system", write)

@@ -1,0 +1,100 @@
+"""A storage pool of libvirt on the stack, and the disk of a guest as it was measured."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from strata.errors import BadInput
+from strata.model import Kind
+from strata.recipes.formats._parts import first_the_stack, running, volume_group
+from strata.recipes.plan import Recipe
+from strata.recipes.written import File, Format
+
+_BUS = {"virtio-blk": ("virtio", "vda"), "virtio-scsi": ("scsi", "sda"), "sata": ("sata", "sda")}
+_AIO = {"threads": "threads", "native": "native", "io_uring": "io_uring"}
+_IOTUNE = (
+    ("read_bps", "read_bytes_sec"),
+    ("write_bps", "write_bytes_sec"),
+    ("read_iops", "read_iops_sec"),
+    ("write_iops", "write_iops_sec"),
+)
+
+
+def write(recipe: Recipe) -> tuple[File, ...]:
+    files = [File(f"{recipe.name}-pool.xml", _text(_pool(recipe), recipe))]
+    if running(recipe, "vm") is not None:
+        files.append(File(f"{recipe.name}-disk.xml", _text(_disk(recipe), recipe)))
+    return tuple(files)
+
+
+def _pool(recipe: Recipe) -> Element:
+    top, group = recipe.top, volume_group(recipe)
+    if top.filesystem == "zfs" and top.name is not None:
+        pool = Element("pool", type="zfs")
+        SubElement(pool, "name").text = recipe.name
+        SubElement(SubElement(pool, "source"), "name").text = top.name
+        return pool
+    if group is not None:
+        pool = Element("pool", type="logical")
+        SubElement(pool, "name").text = recipe.name
+        source = SubElement(pool, "source")
+        SubElement(source, "name").text = group[0]
+        SubElement(source, "format", type="lvm2")
+        SubElement(SubElement(pool, "target"), "path").text = f"/dev/{group[0]}"
+        return pool
+    if top.kind is Kind.BLOCK:
+        raise BadInput(
+            f"--as libvirt: its pools take a directory, ZFS or a volume group, and {recipe.stack} gives a bare device; "
+            "put a file system or lvm on top."
+        )
+    pool = Element("pool", type="dir")
+    SubElement(pool, "name").text = recipe.name
+    path = top.path.rpartition("/")[0] if top.kind is Kind.IMAGE else top.path
+    SubElement(SubElement(pool, "target"), "path").text = path
+    return pool
+
+
+def _disk(recipe: Recipe) -> Element:
+    """Source: "Domain XML format" of libvirt's manual, hard drives."""
+    call, top = running(recipe, "vm"), recipe.top
+    assert call is not None
+    if call["bus"] not in _BUS:
+        raise BadInput(
+            f"--as libvirt: libvirt has no disk with bus={call['bus']}; choose virtio-blk, virtio-scsi or sata."
+        )
+    bus, name = _BUS[str(call["bus"])]
+    block = top.kind is Kind.BLOCK
+    disk = Element("disk", type="block" if block else "file", device="disk")
+    driver = {
+        "name": "qemu",
+        "type": "raw" if block else top.name or "raw",
+        "cache": str(call["cache"]),
+        "io": _AIO[str(call["aio"])],
+    }
+    if call["discard"]:
+        driver["discard"] = "unmap"
+    if call["detect_zeroes"] != "off":
+        driver["detect_zeroes"] = str(call["detect_zeroes"])
+    if call["iothread"] and bus == "virtio":
+        driver["iothread"] = "1"
+    SubElement(disk, "driver", driver)
+    SubElement(disk, "source", {"dev" if block else "file": top.path})
+    SubElement(disk, "target", dev=name, bus=bus)
+    limits = [(theirs, call[ours]) for ours, theirs in _IOTUNE if call[ours] is not None]
+    if limits:
+        tune = SubElement(disk, "iotune")
+        for theirs, value in limits:
+            SubElement(tune, theirs).text = str(value)
+    return disk
+
+
+def _text(element: Element, recipe: Recipe) -> str:
+    ElementTree.indent(element)
+    remarks = f"{recipe.name}: {recipe.stack}\n{first_the_stack(recipe)}".replace("--", "- -")
+    return f"<!--\n{remarks}\n-->\n{ElementTree.tostring(element, encoding='unicode')}\n"
+
+
+FORMAT = Format(
+    "libvirt", "a storage pool of libvirt, and the disk of a guest with the cache mode that was measured", write
+)

@@ -1,0 +1,28 @@
+"""The storage configuration of Podman."""
+
+from __future__ import annotations
+
+from strata.recipes.formats._parts import commented, first_the_stack, must_be_directory, not_measured, running
+from strata.recipes.plan import Recipe
+from strata.recipes.written import File, Format
+
+
+def write(recipe: Recipe) -> tuple[File, ...]:
+    call, root = running(recipe, "podman"), must_be_directory(recipe, "podman")
+    if call is not None:
+        driver = str(call["driver"])
+    else:
+        driver = recipe.top.filesystem if recipe.top.filesystem in ("btrfs", "zfs") else "overlay"
+    lines = [
+        "[storage]",
+        f'driver = "{driver}"',
+        f'graphroot = "{root}/containers"',
+        'runroot = "/run/containers/storage"',
+    ]
+    if call is not None and call["base_size"] is not None:
+        lines += ["", f"[storage.options.{driver}]", f'size = "{call["base_size"]}"']
+    remarks = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *not_measured(recipe, "podman", driver)]
+    return (File("storage.conf", commented(remarks) + "\n".join(lines) + "\n", "/etc/containers/storage.conf"),)
+
+
+FORMAT = Format("podman", "storage.conf with the driver and the directory on the stack", write)

@@ -1,0 +1,72 @@
+"""Units of systemd: one that starts what lies below, one that mounts the file system."""
+
+from __future__ import annotations
+
+import re
+
+from strata.model import Command
+from strata.recipes.formats._parts import commented, first_the_stack, mount_of, restarts
+from strata.recipes.plan import Recipe
+from strata.recipes.written import File, Format
+
+_PLACE = "/etc/systemd/system"
+
+
+def write(recipe: Recipe) -> tuple[File, ...]:
+    mount, again = mount_of(recipe), restarts(recipe)
+    below = f"strata-{recipe.name}.service"
+    head = commented([f"{recipe.name}: {recipe.stack}", first_the_stack(recipe)])
+    files = []
+    if again:
+        text = head + _service(
+            recipe, again, before="local-fs.target" if mount is None else unit_of(mount.path, "mount")
+        )
+        files.append(File(below, text, f"{_PLACE}/{below}"))
+    if mount is not None:
+        lines = ["[Unit]", f"Description={recipe.name}: {recipe.stack}".replace("%", "%%")]
+        lines += [f"Requires={below}", f"After={below}"] if again else []
+        lines += ["", "[Mount]", f"What=/dev/disk/by-uuid/{mount.uuid}", f"Where={mount.path}", f"Type={mount.type}"]
+        lines += [f"Options={mount.options}"] if mount.options else []
+        lines += ["", "[Install]", "WantedBy=local-fs.target", ""]
+        name = unit_of(mount.path, "mount")
+        files.append(File(name, head + "\n".join(lines), f"{_PLACE}/{name}"))
+    return tuple(files)
+
+
+def _service(recipe: Recipe, again: list[tuple[str, Command]], before: str) -> str:
+    devices = [unit_of(each.path, "device") for each in recipe.given]
+    lines = [
+        "[Unit]",
+        f"Description=what lies below {recipe.name}",
+        "DefaultDependencies=no",
+        f"Requires={' '.join(devices)}",
+        f"After={' '.join(devices)} systemd-udev-settle.service",
+        f"Before={before} local-fs.target",
+        "RequiresMountsFor=/var/lib/strata",
+        "",
+        "[Service]",
+        "Type=oneshot",
+        "RemainAfterExit=yes",
+    ]
+    for why, command in again:
+        lines += [f"# {why}", f"ExecStart=/usr/bin/env {' '.join(map(_word, command.argv))}"]
+    return "\n".join([*lines, "", "[Install]", "WantedBy=local-fs.target", ""])
+
+
+def _word(word: str) -> str:
+    """Quoted for ExecStart. Source: systemd.service(5), "Command lines"; systemd.unit(5), specifiers."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return '"' + escaped.replace("$", "$$").replace("%", "%%") + '"'
+
+
+def unit_of(path: str, suffix: str) -> str:
+    """The name of the unit of a path. Source: systemd.unit(5), "String escaping for inclusion in unit names"."""
+    inner = re.sub(
+        r"[^A-Za-z0-9:_./]", lambda sign: "".join(f"\\x{byte:02x}" for byte in sign[0].encode()), path.strip("/")
+    )
+    if inner.startswith("."):
+        inner = "\\x2e" + inner[1:]
+    return f"{inner.replace('/', '-')}.{suffix}"
+
+
+FORMAT = Format("systemd", "a mount unit, and a service that starts what lies below it at every boot", write)
