@@ -213,6 +213,24 @@ def report(
 
 
 @app.command()
+def compare(
+    directory: _Directory,
+    other: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR|published:STUDY", help="another run, or a published study; `published:` lists them"
+        ),
+    ],
+    everything: Annotated[bool, typer.Option("--all", help="the metrics that do not decide, too")] = False,
+    json: _Json = False,
+) -> None:
+    """The same stacks in two runs: ratios with intervals, and what changed its place."""
+    from strata.cli import compare
+
+    compare.compare(directory, other, everything, json)
+
+
+@app.command()
 def recipe(
     what: Annotated[
         str, typer.Argument(metavar="DIR|EXPRESSION", help="the directory of a run, or one stack that was not measured")

@@ -20,6 +20,7 @@ ROOMS = [
     "report",
     "design",
     "recipes",
+    "published",
     "layers",
     "workloads",
     "analysis",

@@ -1,0 +1,63 @@
+"""strata compare"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from strata import layers, published, workloads
+from strata.analysis import between
+from strata.analysis.between import Printed
+from strata.errors import BadInput
+from strata.model import View
+from strata.report import comparison
+from strata.store import reader
+
+_PUBLISHED = "published:"
+
+
+def compare(directory: Path, other: str, everything: bool, as_json: bool) -> None:
+    view = reader.view(directory)
+    if other.startswith(_PUBLISHED):
+        _with_study(view, other.removeprefix(_PUBLISHED), as_json)
+        return
+    later = reader.view(Path(other))
+    found = between.runs(view, later)
+    if as_json:
+        _print_json(asdict(found))
+        return
+    _machines((view, later), (str(directory), other))
+    sys.stdout.write(comparison.of_runs(found, str(directory), other, everything=everything))
+
+
+def _with_study(view: View, name: str, as_json: bool) -> None:
+    if not name:
+        raise BadInput(f"published: which study? They are {', '.join(published.names())}.")
+    study = published.study(name, layers.catalogue(), workloads.catalogue())
+    printed = [Printed(each.stack, each.workload, each.metric, each.goodness) for each in study.figures]
+    found = between.held(view, printed)
+    if as_json:
+        _print_json(
+            {"study": name, "year": study.year, "source": study.source, "held": [asdict(each) for each in found]}
+        )
+        return
+    title = f"{study.title} ({study.year}), {study.testbed}; {study.repeats}"
+    sys.stdout.write(comparison.of_study(found, title, study.source, study.left_out))
+
+
+def _machines(views: Sequence[View], names: Sequence[str]) -> None:
+    for view, name in zip(views, names, strict=True):
+        facts = view.facts
+        machine = (
+            "an unknown machine" if facts is None else f"{facts.cpu_model}, kernel {facts.kernel_text}, {facts.os}"
+        )
+        print(f"{name}: {view.campaign} on {machine}")
+        for caveat in facts.caveats if facts is not None else ():
+            print(f"  {caveat}")
+
+
+def _print_json(content: dict[str, object]) -> None:
+    print(json.dumps({"version": 1, **content}, indent=2))

@@ -1,0 +1,90 @@
+"""A comparison of two runs, or of a run and a published study, as text for a terminal. No statistics here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strata.analysis.between import Comparison, Held, Table, Turn
+from strata.analysis.estimate import Estimate
+from strata.report.numbers import number, scale_for
+
+_CHANGES = {
+    "turned": "the other way round now",
+    "no longer shown": "shown before, and not now",
+    "newly shown": "shown now, and not before",
+}
+_AGREEMENTS = {
+    "same": "the same way here",
+    "turned": "THE OTHER WAY ROUND here",
+    "not shown here": "not shown here",
+    "as good here": "as good as each other here",
+}
+
+
+def of_runs(found: Comparison, first: str, second: str, *, everything: bool) -> str:
+    """`first`, `second`: what the runs are called. `everything`: also the metrics that do not decide."""
+    lines = [f"{second} against {first}, {len(found.stacks)} common stacks. Ratios above 1: better in {second}."]
+    for table in found.tables:
+        if table.decides or everything:
+            lines += ["", *_table(table, first, second)]
+    for places in found.places:
+        moved = [(stack, was, now) for stack, was, now in places.rows if was != now]
+        lines += [
+            "",
+            f"Places under {places.workload}:" if moved else f"Every stack kept its place under {places.workload}.",
+        ]
+        lines += [f"  {was} -> {now}  {stack}" for stack, was, now in moved]
+    lines += ["", *_turns(found.turns, first, second)]
+    return "\n".join([*lines, *(f"Note: {note}" for note in found.notes)]) + "\n"
+
+
+def of_study(found: Sequence[Held], title: str, source: str, left_out: Sequence[str]) -> str:
+    """Every published ratio beside the same here."""
+    lines = [
+        title,
+        f"  from {source}",
+        "  Only ratios between its stacks are used: how many times as good the first is.",
+    ]
+    for workload in dict.fromkeys(each.workload for each in found):
+        for metric in dict.fromkeys(each.metric for each in found if each.workload == workload):
+            rows = [each for each in found if (each.workload, each.metric) == (workload, metric)]
+            lines += ["", f"{workload}, {metric}, each against {rows[0].other}"]
+            for row in rows:
+                both = f"published {number(row.published):>7}   here {_ratio(row.here):24}"
+                lines.append(f"  {both}  {_AGREEMENTS[row.agreement]}: {row.stack}")
+    return "\n".join([*lines, *(f"Left out: {sentence}" for sentence in left_out)]) + "\n"
+
+
+def _table(table: Table, first: str, second: str) -> list[str]:
+    scale = scale_for(table.metric.unit, [value for cell in table.cells for value in (cell.first, cell.second)])
+    title = f"{table.workload}, {table.metric.name} ({scale.unit}, {table.metric.better} is better)"
+    rows = [
+        (number(scale.of(cell.first)), number(scale.of(cell.second)), _ratio(cell.ratio), cell.stack)
+        for cell in table.cells
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return [
+        title,
+        *(
+            f"  {was:>{widths[0]}} -> {now:>{widths[1]}}  {ratio:{widths[2]}}  {stack}"
+            for was, now, ratio, stack in rows
+        ),
+    ]
+
+
+def _turns(turns: Sequence[Turn], first: str, second: str) -> list[str]:
+    if not turns:
+        return ["No two stacks changed their order as far as either run shows it."]
+    lines = ["What changed its order:"]
+    for turn in sorted(turns, key=lambda each: each.change != "turned"):
+        lines += [
+            f"  {turn.stack} against {turn.other} under {turn.workload}: {_CHANGES[turn.change]}",
+            f"    {first}: {_ratio(turn.first)}   {second}: {_ratio(turn.second)}",
+        ]
+    return lines
+
+
+def _ratio(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return f"{number(estimate.point)} x (one visit: no interval)"
+    return f"{number(estimate.point)} x ({number(estimate.low)} to {number(estimate.high)})"

@@ -1,0 +1,64 @@
+"""The published studies: every row is read, and reads as a stack and a workload of today."""
+
+from __future__ import annotations
+
+import csv
+import math
+from importlib.resources import files
+
+import pytest
+
+from strata import layers, published, workloads
+from strata.errors import BadInput
+
+DATA = files("strata.published") / "data"
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((DATA / f"{name}.csv").read_text().splitlines()))
+
+
+@pytest.mark.parametrize("name", published.names())
+def test_every_row_is_read_or_left_out_with_a_reason(name: str) -> None:
+    study = published.study(name, layers.catalogue(), workloads.catalogue())
+    kept = {(figure.printed, round(math.exp(abs(figure.goodness)), 6)) for figure in study.figures}
+    for row in rows(name):
+        value = float(row["value"])
+        if row["metric"] == "guest_cpu" or "virtualbox" in row["stack"]:
+            continue
+        assert (row["stack"], round(max(value, 1 / value), 6)) in kept, row
+    assert bool(study.left_out) == any("virtualbox" in row["stack"] for row in rows(name))
+
+
+@pytest.mark.parametrize("name", published.names())
+def test_different_stacks_stay_different(name: str) -> None:
+    study = published.study(name, layers.catalogue(), workloads.catalogue())
+    today = {figure.printed: figure.stack for figure in study.figures}
+    assert len(set(today.values())) == len(today)
+
+
+def test_more_megabytes_are_better_and_more_milliseconds_are_not() -> None:
+    study = published.study("2016-lxd-backends", layers.catalogue(), workloads.catalogue())
+    printed = "root | btrfs(noatime, ssd, nobarrier)"
+    found = {figure.workload: figure.goodness for figure in study.figures if figure.printed == printed}
+    assert found == {"dd/seqwrite-sync": math.log(94), "fio/randrw-75-25": -math.log(116566)}
+
+
+def test_words_of_the_day_read_as_words_of_today() -> None:
+    study = published.study("2017-host-guest-filesystems", layers.catalogue(), workloads.catalogue())
+    stacks = {figure.printed: figure.stack for figure in study.figures}
+    assert (
+        stacks["raid1 | scheduler(noop) | xfs | vm(kvm) | ext4"]
+        == "disk | xfs | qcow2 | vm(cpus=2, memory=2G, engine=libvirt) | scheduler(none) | ext4"
+    )
+
+
+def test_a_study_that_is_none() -> None:
+    with pytest.raises(BadInput, match="2016-lxd-backends"):
+        published.study("1999", layers.catalogue(), workloads.catalogue())
+
+
+def test_findings_of_all_studies_are_there() -> None:
+    found = published.findings()
+    assert len(found) == len(rows("findings"))
+    assert {"2015-kvm-storage", "2016-docker-drivers"} <= {finding.study for finding in found}
