@@ -394,6 +394,14 @@ class Forking(LayerDriver, Protocol):
 
 
 @runtime_checkable
+class Redundant(Protocol):
+    """A driver that keeps more than one copy of what it is given."""
+
+    def survives(self, spec: Call, inputs: int) -> int:
+        """How many of its inputs it can lose, whichever they are, with all data still there."""
+
+
+@runtime_checkable
 class Staying(Protocol):
     """A driver some of whose arguments suit measurements only: fresh disks that hold nothing but zeros."""
 

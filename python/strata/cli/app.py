@@ -213,6 +213,37 @@ def report(
 
 
 @app.command()
+def advise(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[REQUIREMENTS.yaml]", help="what you require; or by flags")
+    ] = None,
+    runs: Annotated[
+        list[Path], typer.Option("--from", metavar="DIR", help="a run; the first that has figures of what fits decides")
+    ] = [],  # noqa: B006
+    needs: Annotated[
+        str | None, typer.Option("--needs", metavar="FEATURE,...", help="such as snapshot,quota; a|b: one of them")
+    ] = None,
+    max_memory: Annotated[
+        str | None, typer.Option("--max-memory", metavar="SIZE", help="for all of its layers")
+    ] = None,
+    capacity: Annotated[
+        str | None, typer.Option("--capacity", metavar="SIZE", help="of the disks, where the memory grows with them")
+    ] = None,
+    survive: Annotated[str | None, typer.Option("--survive", metavar="N-disk", help="whichever they are")] = None,
+    no_writeback_risk: Annotated[
+        bool, typer.Option("--no-writeback-risk", help="no write that was acknowledged can be lost")
+    ] = False,
+    disks: Annotated[list[str], typer.Option("--disks", metavar="ROLE=N", help="what is at hand")] = [],  # noqa: B006
+    json: _Json = False,
+) -> None:
+    """The choice: what is ruled out and why, the ranking of the rest, and what each would cost."""
+    from strata.cli import advise
+
+    flags = advise.Flags(needs, max_memory, capacity, survive, no_writeback_risk, disks)
+    advise.advise(file, runs, flags, json)
+
+
+@app.command()
 def compare(
     directory: _Directory,
     other: Annotated[

@@ -87,6 +87,10 @@ def _no_figures(seen: Sequence[Completed]) -> dict[str, float]:
     return {}
 
 
+def _none(spec: Call, inputs: int) -> int:
+    return 0
+
+
 def _whole(spec: Call, sizes_bytes: Sequence[int]) -> int:
     return sum(sizes_bytes)
 
@@ -112,6 +116,7 @@ class FileSystem:
     # (spec, what `ask` said, the kernel's names of the devices below) -> differences
     answer: Callable[[Call, Sequence[Completed], Sequence[str]], list[str]] = _no_answers
     can: Callable[[Call, Sequence[str], Place], Mapping[str, Ability]] = _no_abilities  # of the devices below
+    losable: Callable[[Call, int], int] = _none  # how many of its devices it can lose, whichever they are
     measure: Callable[[str, Place], list[Command]] = _no_measures  # of the mount point
     measured: Callable[[Sequence[Completed]], dict[str, float]] = _no_figures  # from what `measure` said
 
@@ -125,6 +130,9 @@ class FileSystem:
             *_mkfs_reasons(spec, self.sets_uuid),
             *self.check(spec, facts),
         ]
+
+    def survives(self, spec: Call, inputs: int) -> int:
+        return self.losable(spec, inputs)
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         mount_point = mount_point_of(place)

@@ -308,6 +308,11 @@ def _losable(spec: Call, count: int) -> list[int]:
     return list(range(count - 1, 0, -1))[: min(data, metadata)]
 
 
+def _losable_of_any(spec: Call, inputs: int) -> int:
+    """With raid10 of many pairs more could go, but not whichever they are."""
+    return len(_losable(spec, inputs))
+
+
 def _can(spec: Call, devices: Sequence[str], place: Place) -> Mapping[str, Ability]:
     mount_point = mount_point_of(place)
 
@@ -453,6 +458,7 @@ DRIVER = FileSystem(
     ask=_ask,
     answer=_answer,
     can=_can,
+    losable=_losable_of_any,
     measure=_measure,
     measured=_measured,
     anonymous=True,

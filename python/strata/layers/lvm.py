@@ -218,6 +218,15 @@ class LvmDriver:
         wrong += _target_differences(kind, group, found)
         return wrong + (_member_differences(found, group, seen) if kind in MODULES else [])
 
+    def survives(self, spec: Call, inputs: int) -> int:
+        match spec["type"]:
+            case "raid1":
+                return max(inputs - 1, 0)
+            case "raid10":
+                return 1
+            case _:
+                return PARITY.get(str(spec["type"]), 0)
+
     def to_stay(self, spec: Call) -> dict[str, Value]:
         # As for md: parity that was never computed rebuilds data that nobody wrote.
         return {"nosync": False} if str(spec["type"]) in PARITY and spec["nosync"] else {}

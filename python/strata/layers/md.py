@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from strata.errors import BadInput
 from strata.layers._device import NAME, SETTLE, await_node, fields, first, module_reasons
@@ -312,6 +313,15 @@ class MdDriver:
         if shape.level.redundant and has_bitmap is not (spec["bitmap"] == "internal"):
             wrong.append(f"md: the array has {'a' if has_bitmap else 'no'} bitmap, which was not asked for.")
         return wrong + _member_differences(shape, state) + _activity_differences(state)
+
+    def survives(self, spec: Call, inputs: int) -> int:
+        shape = _Shape.of(spec, inputs)
+        count = 0
+        while count < shape.members and all(
+            _survives(shape, set(lost)) for lost in combinations(range(shape.members), count + 1)
+        ):
+            count += 1
+        return count
 
     def to_stay(self, spec: Call) -> dict[str, Value]:
         # On disks that are not all zero the parity is wrong until it is computed, and a rebuild would invent data.

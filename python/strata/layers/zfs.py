@@ -401,6 +401,10 @@ class ZfsDriver:
                 wrong.append(f"The parameter {name} of ZFS is {parameters.get(name) or 'unknown'} instead of {value}.")
         return wrong
 
+    def survives(self, spec: Call, inputs: int) -> int:
+        # A log device that is lost costs what it alone held, a cache device nothing: any disk of a vdev may go.
+        return Layout.of(spec, inputs).parity
+
     def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         return [
             sh(_SPACE, place.name),

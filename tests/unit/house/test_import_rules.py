@@ -20,6 +20,7 @@ ROOMS = [
     "report",
     "design",
     "recipes",
+    "advice",
     "published",
     "layers",
     "workloads",

@@ -1,0 +1,188 @@
+"""The advice: what is ruled out and why, the ranking of the rest, what each costs, and what conflicts. Pure.
+
+Features are known from documents, so a choice says which of its reasons nobody here has tried. Speed is known from
+runs only: of a stack that no run has a figure of, nothing is said of its speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from strata.advice.judge import Judged, features, judge
+from strata.advice.requirements import Requirements
+from strata.analysis import modelled
+from strata.analysis.cells import usable
+from strata.analysis.estimate import Estimate
+from strata.analysis.rank import Ranking, Row
+from strata.errors import BadInput
+from strata.model import LayerDriver, Metric, Stack, View
+from strata.published.documented import Documents
+
+_SHOWN = 4  # trade-offs of each side, the largest first
+
+
+@dataclass(frozen=True, slots=True)
+class Tradeoff:
+    """One figure in which a stack and the choice differ by more than the margin, and by more than chance."""
+
+    workload: str
+    metric: str
+    ratio: float  # how many times as good as the choice
+    figure: Estimate  # in the metric's unit
+    of_choice: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A stack that has all that is required, measured in the run that decides."""
+
+    judged: Judged
+    ratio: Estimate | None  # of its score to that of the choice
+    shown: bool  # worse or better than the choice, by the data
+    better: tuple[Tradeoff, ...]
+    worse: tuple[Tradeoff, ...]
+    beyond: tuple[str, ...]  # features that it is documented to have and the choice is not
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    run: str | None  # the run that decides; None: none has a figure of a stack that may be chosen
+    choice: Candidate | None
+    others: tuple[Candidate, ...]  # best first
+    tied: tuple[str, ...]  # stacks that the data do not show to be worse than the choice, it included
+    unmeasured: tuple[Judged, ...]  # may be chosen, and nothing is known of their speed
+    ruled_out: tuple[Judged, ...]
+    conflict: tuple[str, ...]  # requirements that no candidate has together, as few as say it
+    nearest: tuple[Judged, ...]  # with the fewest that they lack
+    sentences: tuple[str, ...]  # what the ranking says of itself
+
+
+def advise(
+    stacks: Sequence[Stack],
+    runs: Mapping[str, View],
+    wanted: Requirements,
+    drivers: Mapping[str, LayerDriver],
+    known: Documents,
+) -> Advice:
+    """`stacks`: all candidates. `runs`: by name; the first that has figures of a stack that may be chosen decides.
+
+    Raises BadInput when there are no candidates, or weights name no workload.
+    """
+    if not stacks:
+        raise BadInput("there is nothing to choose from: give the directory of a run with --from, or candidates.")
+    judged = {stack.text: judge(stack, wanted, drivers, known) for stack in stacks}
+    fit = [text for text, each in judged.items() if not each.unmet]
+    out = tuple(each for each in judged.values() if each.unmet)
+    if not fit:
+        fewest = min(len(each.unmet) for each in out)
+        nearest = tuple(each for each in out if len(each.unmet) == fewest)
+        return Advice(None, None, (), (), (), out, _conflict(list(judged.values())), nearest, ())
+    of = {stack.text: features(stack, known) for stack in stacks}
+    for name, view in runs.items():
+        ranking = _ranking(view, fit, wanted.weights)
+        if ranking is not None and ranking.rows:
+            return _advice(name, view, ranking, judged, fit, out, of)
+    return Advice(None, None, (), (), tuple(judged[text] for text in fit), out, (), (), ())
+
+
+def _ranking(view: View, fit: Sequence[str], weights: Mapping[str, float] | None) -> Ranking | None:
+    """Of the stacks that may be chosen only, as if no other had run."""
+    kept = set(fit)
+    some = replace(
+        view,
+        stacks=tuple(text for text in view.stacks if text in kept),
+        trials=tuple(trial for trial in view.trials if trial.stack in kept),
+        failed=tuple(visit for visit in view.failed if visit.stack in kept),
+        skipped=tuple(skip for skip in view.skipped if skip.stack in kept),
+        halted=tuple(skip for skip in view.halted if skip.stack in kept),
+        steps=tuple(step for step in view.steps if step.stack in kept),
+    )
+    if not usable(some):
+        return None
+    return modelled.ranking(some, None if weights is None else _weighed(view, weights))
+
+
+def _weighed(view: View, weights: Mapping[str, float]) -> list[float]:
+    """In the order of the view; a workload goes by any part of its text that no other has."""
+    found = dict.fromkeys((workload.text for workload in view.workloads), 0.0)
+    for name, weight in weights.items():
+        match = [name] if name in found else [text for text in found if name in text]
+        if len(match) != 1:
+            raise BadInput(
+                f"weights: '{name}' is {'several workloads' if match else 'no workload'} of {view.campaign}; "
+                f"they are {', '.join(found)}."
+            )
+        found[match[0]] = weight
+    if not any(found.values()):
+        raise BadInput("weights: all of them are 0; give one workload more.")
+    return list(found.values())
+
+
+def _advice(
+    name: str,
+    view: View,
+    ranking: Ranking,
+    judged: Mapping[str, Judged],
+    fit: Sequence[str],
+    out: tuple[Judged, ...],
+    of: Mapping[str, frozenset[str]],
+) -> Advice:
+    first, *rest = ranking.rows
+    metrics = {workload.text: {**workload.metrics, **view.machine_metrics} for workload in view.workloads}
+
+    def candidate(row: Row) -> Candidate:
+        trades = _tradeoffs(row, first, metrics, view.rule.within)
+        return Candidate(
+            judged[row.stack],
+            row.ratio,
+            row.decision in ("better", "worse"),
+            tuple(trade for trade in trades if trade.ratio > 1)[:_SHOWN],
+            tuple(trade for trade in trades if trade.ratio < 1)[:_SHOWN],
+            tuple(sorted(of[row.stack] - of[first.stack])),
+        )
+
+    ranked = {row.stack for row in ranking.rows}
+    return Advice(
+        run=name,
+        choice=candidate(first),
+        others=tuple(candidate(row) for row in rest),
+        tied=ranking.tied,
+        unmeasured=tuple(judged[text] for text in fit if text not in ranked),
+        ruled_out=out,
+        conflict=(),
+        nearest=(),
+        sentences=ranking.sentences,
+    )
+
+
+def _tradeoffs(row: Row, choice: Row, metrics: Mapping[str, Mapping[str, Metric]], within: float) -> list[Tradeoff]:
+    """The largest first. Only where the intervals of both do not meet."""
+    found = []
+    for workload, figures in row.metrics.items():
+        for name, figure in figures.items():
+            metric, other = metrics.get(workload, {}).get(name), choice.metrics.get(workload, {}).get(name)
+            if metric is None or other is None or metric.better == "neither" or figure.point <= 0 or other.point <= 0:
+                continue
+            ratio = figure.point / other.point if metric.better == "higher" else other.point / figure.point
+            if _apart(figure, other) and not 1 - within <= ratio <= 1 / (1 - within):
+                found.append(Tradeoff(workload, name, ratio, figure, other))
+    return sorted(found, key=lambda trade: -max(trade.ratio, 1 / trade.ratio))
+
+
+def _apart(one: Estimate, other: Estimate) -> bool:
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return False
+    return one.high < other.low or other.high < one.low
+
+
+def _conflict(judged: Sequence[Judged]) -> tuple[str, ...]:
+    """The fewest requirements that no candidate meets together, the first of these in the order of the requirements."""
+    names = [answer.requirement for answer in judged[0].answers]
+    met = [{number for number, answer in enumerate(each.answers) if answer.met} for each in judged]
+    for size in range(1, len(names) + 1):
+        for chosen in combinations(range(len(names)), size):
+            if not any(set(chosen) <= each for each in met):
+                return tuple(names[number] for number in chosen)
+    return ()

@@ -1,0 +1,155 @@
+"""What one stack has of what is required: each requirement met or not, why, and how that is known. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from strata.advice.requirements import Requirements
+from strata.model import LayerDriver, Node, Redundant, Stack
+from strata.published.documented import Claim, Documents, Risk
+from strata.units import human_size
+
+Basis = Literal["documented", "plan", "arithmetic"]
+"""How something is known: documents say it; the plan of the stack shows it; it was counted from documents."""
+
+_TB = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One requirement of one stack."""
+
+    requirement: str
+    met: bool
+    why: str  # a sentence
+    basis: Basis
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    stack: str
+    answers: tuple[Answer, ...]
+    risks: tuple[Risk, ...]
+
+    @property
+    def unmet(self) -> tuple[Answer, ...]:
+        return tuple(answer for answer in self.answers if not answer.met)
+
+
+def judge(stack: Stack, wanted: Requirements, drivers: Mapping[str, LayerDriver], known: Documents) -> Judged:
+    """The answers are in the order of the requirements, the same for every stack."""
+    answers = [_feature(stack, group, known) for group in wanted.needs]
+    if wanted.max_memory_bytes is not None:
+        answers.append(_memory(stack, wanted, wanted.max_memory_bytes, known))
+    if wanted.survive:
+        answers.append(_survival(stack, wanted.survive, drivers))
+    risks = tuple(
+        risk
+        for node in stack.top.walk()
+        for risk in known.risks
+        if risk.layer == node.call.name and risk.terms.met(node.call)
+    )
+    if wanted.no_writeback_risk:
+        answers.append(_writeback(risks))
+    if wanted.disks is not None:
+        answers.append(_at_hand(stack, wanted.disks))
+    return Judged(stack.text, tuple(answers), tuple(dict.fromkeys(risks)))
+
+
+def features(stack: Stack, known: Documents) -> frozenset[str]:
+    """All that some layer of it is documented to do as it is written."""
+    return frozenset(feature for feature in known.features if _claims(stack, feature, known)[0])
+
+
+def survivable(node: Node, drivers: Mapping[str, LayerDriver]) -> int:
+    """How many disks below `node` can be lost, whichever they are.
+
+    A layer that can lose m of its inputs loses data when m + 1 of them are gone; the cheapest of those take
+    one disk more than they survive each.
+    """
+    if not node.inputs:
+        return 0
+    each = sorted(survivable(lower, drivers) for lower in node.inputs)
+    driver = drivers[node.call.name]
+    can_lose = driver.survives(node.call, len(each)) if isinstance(driver, Redundant) and len(each) > 1 else 0
+    return sum(lost + 1 for lost in each[: can_lose + 1]) - 1
+
+
+def _claims(stack: Stack, feature: str, known: Documents) -> tuple[list[Claim], list[Claim], list[Claim]]:
+    """Those that say yes of the stack as it is written, yes of it written otherwise, and no."""
+    yes: list[Claim] = []
+    otherwise: list[Claim] = []
+    no: list[Claim] = []
+    for node in stack.top.walk():
+        for claim in known.claims:
+            if claim.layer == node.call.name and claim.feature == feature:
+                met = claim.terms.met(node.call)
+                if claim.holds:
+                    (yes if met else otherwise).append(claim)
+                elif met:
+                    no.append(claim)
+    denied = {claim.layer for claim in no if claim.terms.when or claim.terms.unless}
+    return [claim for claim in yes if claim.layer not in denied], otherwise, no
+
+
+def _feature(stack: Stack, group: tuple[str, ...], known: Documents) -> Answer:
+    requirement = " or ".join(group)
+    for feature in group:
+        yes, _, _ = _claims(stack, feature, known)
+        if yes:
+            return Answer(requirement, True, f"{feature}: {yes[0].layer} ({yes[0].source})", "documented")
+    reasons = []
+    for feature in group:
+        _, otherwise, no = _claims(stack, feature, known)
+        if otherwise:
+            reasons.append(
+                f"{feature}: {otherwise[0].layer} only with {otherwise[0].terms.text} ({otherwise[0].source})"
+            )
+        elif no:
+            reasons.append(f"no {feature}: {', '.join(dict.fromkeys(claim.layer for claim in no))} ({no[0].source})")
+        else:
+            reasons.append(f"no layer of it is documented for {feature}")
+    return Answer(requirement, False, "; ".join(reasons), "documented")
+
+
+def _memory(stack: Stack, wanted: Requirements, most_bytes: int, known: Documents) -> Answer:
+    requirement = f"at most {human_size(most_bytes)} of memory"
+    rules = [
+        rule
+        for node in stack.top.walk()
+        for rule in known.memory
+        if rule.layer == node.call.name and rule.terms.met(node.call)
+    ]
+    if not rules:
+        return Answer(requirement, True, "no layer of it is documented to need memory that grows", "documented")
+    if wanted.capacity_bytes is None and any(rule.per_tb_bytes for rule in rules):
+        sources = "; ".join(rule.source for rule in rules)
+        return Answer(
+            requirement, False, f"it grows with the disks ({sources}): say how large they are (capacity)", "documented"
+        )
+    needed = sum(rule.fixed_bytes + rule.per_tb_bytes * (wanted.capacity_bytes or 0) // _TB for rule in rules)
+    room = f" for {human_size(wanted.capacity_bytes)}" if wanted.capacity_bytes is not None else ""
+    why = f"about {human_size(needed)}{room} ({'; '.join(rule.source for rule in rules)})"
+    return Answer(requirement, needed <= most_bytes, why, "arithmetic")
+
+
+def _survival(stack: Stack, disks: int, drivers: Mapping[str, LayerDriver]) -> Answer:
+    lost = survivable(stack.top, drivers)
+    why = "any disk that is lost takes data with it" if lost == 0 else f"any {lost} of its disks can be lost"
+    return Answer(f"survives the loss of {disks} {'disk' if disks == 1 else 'disks'}", lost >= disks, why, "plan")
+
+
+def _writeback(risks: tuple[Risk, ...]) -> Answer:
+    against = [risk for risk in risks if risk.writeback]
+    why = "; ".join(f"{risk.layer}: {risk.text} ({risk.source})" for risk in against)
+    return Answer("no acknowledged write can be lost", not against, why or "no layer is documented to", "documented")
+
+
+def _at_hand(stack: Stack, disks: Mapping[str, int]) -> Answer:
+    short = [f"{count} {role}" for role, count in stack.disks().items() if count > disks.get(role, 0)]
+    why = f"it takes {' and '.join(short)}" if short else "they are at hand"
+    return Answer(
+        f"stands on {' and '.join(f'{count} {role}' for role, count in disks.items())}", not short, why, "plan"
+    )

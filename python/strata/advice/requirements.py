@@ -1,0 +1,149 @@
+"""What a user requires, from a small file or from flags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from strata.errors import BadInput, Problem
+from strata.units import format_size, parse_size
+
+_KEYS = ("needs", "max_memory", "capacity", "survive", "no_writeback_risk", "disks", "weights", "candidates")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    needs: tuple[tuple[str, ...], ...] = ()  # features; of each group one is enough
+    max_memory_bytes: int | None = None
+    capacity_bytes: int | None = None  # of the disks that it is for
+    survive: int = 0  # so many disks, whichever they are
+    no_writeback_risk: bool = False
+    disks: Mapping[str, int] | None = None  # at hand, by role; None: as many as any stack takes
+    weights: Mapping[str, float] | None = None  # of workloads
+    candidates: tuple[str, ...] = ()  # expressions, beside the stacks of the runs
+
+
+def read(text: str, where: str, features: Collection[str]) -> Requirements:
+    """From a file. Raises BadInput with every problem."""
+    try:
+        data = YAML(typ="safe").load(text) or {}
+    except YAMLError as error:
+        raise BadInput(f"{where} is no YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise BadInput(f"{where}: write keys and values, as in `needs: [snapshot, quota]`.")
+    known = [str(key).replace("-", "_") for key in data]
+    problems = [
+        Problem(f"there is no key '{key}'; they are {', '.join(_KEYS)}.", where=where)
+        for key in known
+        if key not in _KEYS
+    ]
+    if problems:
+        raise BadInput(problems)
+    return _made(dict(zip(known, data.values(), strict=True)), where, features)
+
+
+def with_flags(
+    base: Requirements,
+    features: Collection[str],
+    *,
+    needs: str | None = None,
+    max_memory: str | None = None,
+    capacity: str | None = None,
+    survive: str | None = None,
+    no_writeback_risk: bool = False,
+    disks: Sequence[str] = (),
+) -> Requirements:
+    """`base` with what the command line says beside it. Raises BadInput with every problem."""
+    given: dict[str, Any] = {}
+    if needs:
+        given["needs"] = [word.strip() for word in needs.split(",") if word.strip()]
+    pairs = {"max_memory": max_memory, "capacity": capacity, "survive": survive}
+    given |= {name: value for name, value in pairs.items() if value is not None}
+    if disks:
+        given["disks"] = dict(word.partition("=")[::2] for word in disks)
+    made = _made(given, "the command line", features)
+    return replace(
+        base,
+        needs=(*base.needs, *made.needs),
+        max_memory_bytes=made.max_memory_bytes if max_memory is not None else base.max_memory_bytes,
+        capacity_bytes=made.capacity_bytes if capacity is not None else base.capacity_bytes,
+        survive=made.survive if survive is not None else base.survive,
+        no_writeback_risk=base.no_writeback_risk or no_writeback_risk,
+        disks=made.disks if disks else base.disks,
+    )
+
+
+def _made(data: Mapping[str, Any], where: str, features: Collection[str]) -> Requirements:
+    problems: list[Problem] = []
+
+    def wrong(message: str) -> None:
+        problems.append(Problem(message, where=where))
+
+    def size(key: str) -> int | None:
+        if data.get(key) is None:
+            return None
+        try:
+            return parse_size(str(data[key]))
+        except ValueError as error:
+            wrong(f"{key}: {error}; write it as 1G or 4T.")
+            return None
+
+    needs = []
+    for entry in _listed(data.get("needs")):
+        group = tuple(word.strip() for word in str(entry).split("|"))
+        unknown = [word for word in group if word not in features]
+        if unknown:
+            wrong(f"needs: there is no feature '{unknown[0]}'; they are {', '.join(sorted(features))}.")
+        needs.append(group)
+    survive = re.fullmatch(r"(\d{1,2})(?:[- ]?disks?)?", str(data.get("survive") or 0).strip())
+    if survive is None:
+        wrong(f"survive: '{data.get('survive')}' is no number of disks; write it as 1-disk.")
+    numbers = {key: _numbers(data[key]) for key in ("disks", "weights") if data.get(key) is not None}
+    for key in (key for key, found in numbers.items() if found is None):
+        wrong(f"{key}: write names with numbers, as in {{hdd: 2, ssd: 1}}.")
+    disks = numbers.get("disks")
+    made = Requirements(
+        needs=tuple(needs),
+        max_memory_bytes=size("max_memory"),
+        capacity_bytes=size("capacity"),
+        survive=int(survive[1]) if survive else 0,
+        no_writeback_risk=data.get("no_writeback_risk") is True,
+        disks=None if disks is None else {name: int(value) for name, value in disks.items()},
+        weights=numbers.get("weights"),
+        candidates=tuple(str(entry) for entry in _listed(data.get("candidates"))),
+    )
+    if problems:
+        raise BadInput(problems)
+    return made
+
+
+def _numbers(entries: object) -> dict[str, float] | None:
+    """None when it is not names with numbers that are not negative."""
+    try:
+        found = {str(name): float(value) for name, value in entries.items()}  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, ValueError):
+        return None
+    return found if all(0 <= value < float("inf") for value in found.values()) else None
+
+
+def described(wanted: Requirements) -> list[str]:
+    """Every requirement in words."""
+    words = [" or ".join(group) for group in wanted.needs]
+    if wanted.max_memory_bytes is not None:
+        words.append(f"at most {format_size(wanted.max_memory_bytes)} of memory")
+    if wanted.survive:
+        words.append(f"survives the loss of {wanted.survive} {'disk' if wanted.survive == 1 else 'disks'}")
+    if wanted.no_writeback_risk:
+        words.append("no acknowledged write can be lost")
+    if wanted.disks is not None:
+        words.append(f"stands on {' and '.join(f'{count} {role}' for role, count in wanted.disks.items())}")
+    return words
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [] if value is None else [value]

@@ -1,0 +1,65 @@
+"""strata advise"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from strata import layers
+from strata.advice import advise as choosing
+from strata.advice import requirements
+from strata.advice.requirements import Requirements
+from strata.campaign import parse_stacks
+from strata.errors import BadInput
+from strata.model import Stack, View
+from strata.published.documented import documents
+from strata.report import advice
+from strata.store import reader
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """Requirements on the command line."""
+
+    needs: str | None
+    max_memory: str | None
+    capacity: str | None
+    survive: str | None
+    no_writeback_risk: bool
+    disks: Sequence[str]
+
+
+def advise(file: Path | None, runs: Sequence[Path], flags: Flags, as_json: bool) -> None:
+    known = documents()
+    base = Requirements() if file is None else requirements.read(file.read_text(), str(file), known.features)
+    wanted = requirements.with_flags(
+        base,
+        known.features,
+        needs=flags.needs,
+        max_memory=flags.max_memory,
+        capacity=flags.capacity,
+        survive=flags.survive,
+        no_writeback_risk=flags.no_writeback_risk,
+        disks=flags.disks,
+    )
+    views = {str(path): reader.view(path) for path in runs}
+    found = choosing.advise(_candidates(views, wanted), views, wanted, layers.drivers(), known)
+    if as_json:
+        print(json.dumps({"version": 1, **asdict(found)}, indent=2))
+    else:
+        sys.stdout.write(advice.render(found, requirements.described(wanted)))
+
+
+def _candidates(views: dict[str, View], wanted: Requirements) -> list[Stack]:
+    """The stacks of all runs, then those that the file names; each once."""
+    texts = [text for view in views.values() for text in view.stacks]
+    found: dict[str, Stack] = {}
+    for text in (*texts, *wanted.candidates):
+        for stack in parse_stacks(text, layers.catalogue()):
+            found.setdefault(stack.text, stack)
+    if not found:
+        raise BadInput("there is nothing to choose from: give the directory of a run with --from, or `candidates:`.")
+    return list(found.values())

@@ -1,0 +1,108 @@
+"""Advice as text for a terminal. No statistics and no judgement here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strata.advice.advise import Advice, Candidate, Tradeoff
+from strata.advice.judge import Judged
+from strata.analysis.estimate import Estimate
+from strata.report.numbers import number
+
+
+def render(found: Advice, wanted: Sequence[str]) -> str:
+    """`wanted`: the requirements in words."""
+    lines = ["Required: " + ("; ".join(wanted) if wanted else "nothing but speed") + ".", ""]
+    if found.conflict:
+        lines += _nobody(found)
+    elif found.choice is None:
+        lines += ["Nothing measured has all that is required, so nothing is said of speed. These could be measured:"]
+        lines += [f"  {each.stack}" for each in found.unmeasured]
+    else:
+        lines += _choice(found, found.choice)
+    if found.ruled_out and not found.conflict:
+        lines += ["", f"Ruled out ({len(found.ruled_out)}):"]
+        for each in found.ruled_out:
+            lines += _judged(each)
+    return "\n".join(lines) + "\n"
+
+
+def _choice(found: Advice, choice: Candidate) -> list[str]:
+    alone = len(found.tied) <= 1
+    lines = [f"{'Choose' if alone else 'Choose one of these, which the data do not tell apart'}: {choice.judged.stack}"]
+    lines += [f"  or {text}" for text in found.tied if text != choice.judged.stack]
+    lines += [f"  {sentence}" for sentence in found.sentences]
+    lines += ["", "Why it fits:"]
+    lines += [f"  {answer.requirement}: {answer.why} [{answer.basis}]" for answer in choice.judged.answers]
+    lines += _risks(choice.judged)
+    if found.others:
+        lines += ["", "The rest that has all that is required, against it:"]
+        for place, other in enumerate(found.others, start=2):
+            lines += _other(place, other)
+        lines += ["", _price(found.others[0])]
+    if found.unmeasured:
+        lines += ["", "Has all that is required too, and no figure is known of:"]
+        lines += [f"  {each.stack}" for each in found.unmeasured]
+    lines += [
+        "",
+        "What is [documented] nobody has tried here.",
+        f"Build it: strata recipe {found.run} '{choice.judged.stack}' --as shell --map ROLE=/dev/disk/by-id/...",
+    ]
+    return lines
+
+
+def _other(place: int, other: Candidate) -> list[str]:
+    shown = "" if other.shown else ", which the data do not show to be a difference"
+    lines = [f"  {place}. {other.judged.stack}: {_ratio(other.ratio)} as good{shown}"]
+    lines += [f"       + {_trade(trade)}" for trade in other.better]
+    lines += [f"       - {_trade(trade)}" for trade in other.worse]
+    lines += [f"       + documented for {', '.join(other.beyond)}"] if other.beyond else []
+    return lines + [f"     {line.strip()}" for line in _risks(other.judged)[1:]]
+
+
+def _price(runner_up: Candidate) -> str:
+    ratio, stack = runner_up.ratio, runner_up.judged.stack
+    if ratio is None:
+        return f"The price of the runner-up, {stack}, is not known: no round has both."
+    loss = f"{number(100 * (1 - ratio.point), 2)} %"
+    interval = "" if ratio.low is None or ratio.high is None else (
+        f" ({number(100 * (1 - ratio.high), 2)} % to {number(100 * (1 - ratio.low), 2)} %)"
+    )  # fmt: skip
+    return f"The price of the runner-up, {stack}: {loss} of the choice's score{interval}."
+
+
+def _nobody(found: Advice) -> list[str]:
+    names = " and ".join(f"'{name}'" for name in found.conflict)
+    if len(found.conflict) == 1:
+        lines = [f"No candidate has {names}. Give up this requirement, or add a candidate that has it."]
+    else:
+        lines = [f"No candidate has {names} together. Give up one of them, or add a candidate that has all."]
+    lines += ["", "What comes nearest:"]
+    for each in found.nearest:
+        lines += _judged(each)
+    return lines
+
+
+def _judged(each: Judged) -> list[str]:
+    return [f"  {each.stack}", *(f"    {a.requirement}: {a.why} [{a.basis}]" for a in each.unmet)]
+
+
+def _risks(judged: Judged) -> list[str]:
+    return (
+        ["Risks:", *(f"  ! {risk.layer}: {risk.text} ({risk.source})" for risk in judged.risks)] if judged.risks else []
+    )
+
+
+def _trade(trade: Tradeoff) -> str:
+    return (
+        f"{trade.metric} under {trade.workload}: {number(trade.ratio)} x as good "
+        f"({number(trade.figure.point)} against {number(trade.of_choice.point)})"
+    )
+
+
+def _ratio(ratio: Estimate | None) -> str:
+    if ratio is None:
+        return "not known to be"
+    if ratio.low is None or ratio.high is None:
+        return f"{number(ratio.point)} x"
+    return f"{number(ratio.point)} x ({number(ratio.low)} to {number(ratio.high)})"

@@ -1,0 +1,307 @@
+"""The choice: what fits, what does not and why, what conflicts, and what comes of figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from strata.advice import requirements
+from strata.advice.advise import Advice, advise
+from strata.advice.judge import Judged, judge, survivable
+from strata.advice.requirements import Requirements, described
+from strata.analysis.noise import Noise
+from strata.campaign import parse_stacks
+from strata.errors import BadInput
+from strata.layers import catalogue, drivers
+from strata.model import Metric, Outcome, Stack, TrialResult, View, WorkloadView
+from strata.published.documented import documents
+from strata.report import advice as report
+
+from .views import empty
+
+KNOWN = documents()
+
+READY = sorted((Path(__file__).parents[3] / "campaigns" / "requirements").glob("*.yaml"))
+
+PROXMOX = """\
+# study 4: an SSD cache; deduplication with little memory, on demand is fine; compression
+needs: [ssd-cache, dedup|dedup-on-demand, compression]
+max-memory: 1G
+capacity: 2T
+survive: 1-disk
+disks: {hdd: 2, ssd: 1}
+"""
+
+MIRROR = "(2*hdd | md(raid1)) + ssd | lvmcache"
+STACKS = [
+    f"{MIRROR}(writeback) | btrfs(compress=zstd)",
+    f"{MIRROR}(writethrough) | btrfs(compress=zstd)",
+    f"{MIRROR}(writeback) | btrfs",
+    f"{MIRROR}(writethrough) | ext4",
+    f"{MIRROR}(writethrough) | vdo | xfs",
+    "2*hdd + ssd | zfs(mirror=2, l2arc=1, dedup=on)",
+    "2*hdd | md(raid1) | btrfs(compress=zstd)",
+    "2*hdd | btrfs(raid0, compress=zstd)",
+]
+
+
+def stack(text: str) -> Stack:
+    (found,) = parse_stacks(text, catalogue())
+    return found
+
+
+def judged(text: str, **wanted: object) -> Judged:
+    return judge(stack(text), Requirements(**wanted), drivers(), KNOWN)  # type: ignore[arg-type]
+
+
+def read(text: str) -> Requirements:
+    return requirements.read(text, "required.yaml", KNOWN.features)
+
+
+def measured(figures: dict[str, float], rounds: int = 4) -> View:
+    """IOPS, exact but for a little noise that is the same for all stacks of a round."""
+    iops = Metric("iops", "IOPS", "higher")
+    cpu = Metric("host.cpu_per_io_us", "us", "lower")
+    workload = WorkloadView("fio/rand", "fio/rand", iops, {"iops": iops})
+    machine = Noise(7)
+    trials = []
+    for number in range(rounds):
+        for place, (text, value) in enumerate(figures.items()):
+            wobble = math.exp(0.001 * machine.draw(text, 0.1 * number, visit=number))
+            trials.append(
+                TrialResult(
+                    visit=number * 100 + place,
+                    stack=text,
+                    round=number,
+                    order=number * 100 + place,
+                    workload=workload.text,
+                    outcome=Outcome.OK,
+                    reason=None,
+                    started_at=0.0,
+                    wall_s=1.0,
+                    metrics={"iops": value * wobble, cpu.name: 10.0 * wobble * value / 100},
+                    series={},
+                    flags=(),
+                    notes=(),
+                )
+            )
+    return dataclasses.replace(
+        empty(), stacks=tuple(figures), workloads=(workload,), trials=tuple(trials), machine_metrics={cpu.name: cpu}
+    )
+
+
+def chosen(wanted: Requirements, figures: dict[str, float]) -> Advice:
+    canonical = {stack(text).text: value for text, value in figures.items()}
+    return advise([stack(text) for text in STACKS], {"runs/a": measured(canonical)}, wanted, drivers(), KNOWN)
+
+
+# ---------------------------------------------------------------- one stack
+
+
+@pytest.mark.parametrize(
+    ("text", "disks"),
+    [
+        ("disk | ext4", 0),
+        ("2*disk | md(raid1) | ext4", 1),
+        ("3*disk | md(raid1) | ext4", 2),
+        ("4*disk | md(raid10) | ext4", 1),
+        ("4*disk | md(raid6) | ext4", 2),
+        ("2*disk | md(raid0) | ext4", 0),
+        ("4*disk | zfs(mirror=2)", 1),
+        ("3*disk | zfs(raidz2)", 2),
+        ("2*disk | btrfs(raid1)", 1),
+        ("2*disk | btrfs", 0),
+        ("3*disk | btrfs(raid1c3)", 1),  # two copies of its metadata
+        ("3*disk | btrfs(raid1c3, metadata=raid1c3)", 2),
+        ("3*disk | lvm(raid5) | xfs", 1),
+        ("(2*hdd | md(raid1)) + ssd | lvmcache | ext4", 0),
+        ("(2*hdd | md(raid1)) + (2*ssd | md(raid1)) | lvmcache | ext4", 1),
+        ("((2*disk | md(raid1)) + (2*disk | md(raid1))) | md(raid1) | ext4", 3),
+        ("4*disk | md(raid10) | lvmthin | xfs | qcow2 | vm | ext4", 1),
+    ],
+)
+def test_how_many_disks_can_be_lost_whichever_they_are(text: str, disks: int) -> None:
+    assert survivable(stack(text).top, drivers()) == disks
+
+
+def test_a_feature_that_needs_an_argument_says_which() -> None:
+    (answer,) = judged("disk | btrfs", needs=(("compression",),)).answers
+    assert not answer.met
+    assert "btrfs only with compress" in answer.why
+    (answer,) = judged("disk | btrfs(compress=lzo)", needs=(("compression",),)).answers
+    assert answer.met and answer.basis == "documented"
+
+
+def test_a_feature_that_an_argument_takes_away() -> None:
+    assert judged("disk | btrfs", needs=(("checksums",),)).answers[0].met
+    for argument in ("nodatacow", "nodatasum"):
+        assert not judged(f"disk | btrfs({argument})", needs=(("checksums",),)).answers[0].met
+
+
+def test_a_layer_anywhere_in_the_stack_gives_its_feature() -> None:
+    assert judged("disk | lvmthin | ext4", needs=(("snapshot",), ("thin",))).unmet == ()
+    assert judged("disk | ext4", needs=(("snapshot",),)).unmet[0].why.startswith("no snapshot: ext4 (")
+
+
+def test_memory_is_counted_from_the_room() -> None:
+    wanted = {"max_memory_bytes": 1 << 30}
+    little = judged("2*hdd | zfs(mirror=2)", **wanted).answers[0]
+    assert little.met
+    much = judged("2*hdd | zfs(mirror=2, dedup=on)", **wanted, capacity_bytes=2 * 10**12).answers[0]
+    assert not much.met and much.basis == "arithmetic" and "study of 2019" in much.why
+    unknown = judged("2*hdd | zfs(mirror=2, dedup=on)", **wanted).answers[0]
+    assert not unknown.met and "capacity" in unknown.why
+
+
+def test_an_acknowledged_write_that_can_be_lost() -> None:
+    for text in ("hdd + ssd | bcache(writeback) | ext4", f"{MIRROR}(writeback) | ext4", "disk | zfs(sync=disabled)",
+                 "disk | xfs | qcow2 | vm(cache=unsafe)", "disk | ext4(nobarrier)"):  # fmt: skip
+        assert judged(text, no_writeback_risk=True).unmet, text
+    for text in ("hdd + ssd | bcache | ext4", f"{MIRROR} | ext4", "disk | zfs"):
+        assert not judged(text, no_writeback_risk=True).unmet, text
+
+
+def test_disks_that_are_not_at_hand() -> None:
+    (answer,) = judged("4*hdd | md(raid10) | ext4", disks={"hdd": 2}).unmet
+    assert answer.why == "it takes 4 hdd"
+
+
+# ---------------------------------------------------------------- the choice
+
+
+def test_the_requirements_of_study_4_find_its_stack() -> None:
+    found = chosen(read(PROXMOX.replace("survive: 1-disk\n", "")), {text: 100.0 + n for n, text in enumerate(STACKS)})
+    assert found.choice is not None
+    # of what is left, the quicker of the two cache modes; VDO is left too, and slower to nobody's surprise here
+    left = {found.choice.judged.stack, *(other.judged.stack for other in found.others)}
+    assert left == {stack(STACKS[0]).text, stack(STACKS[1]).text, stack(STACKS[4]).text}
+    reasons = {each.stack: [answer.requirement for answer in each.unmet] for each in found.ruled_out}
+    assert reasons[stack(STACKS[2]).text] == ["compression"]
+    assert reasons[stack(STACKS[3]).text] == ["dedup or dedup-on-demand", "compression"]
+    assert reasons[stack(STACKS[5]).text] == ["at most 1.0 GiB of memory"]
+    text = report.render(found, described(read(PROXMOX)))
+    assert "Choose" in text and "strata recipe runs/a" in text and "study of 2019" in text
+
+
+def test_one_cache_device_does_not_survive_and_that_conflicts() -> None:
+    found = chosen(read(PROXMOX), dict.fromkeys(STACKS, 100.0))
+    assert found.choice is None
+    # ZFS survives it with a cache that only reads go through, and takes too much memory to deduplicate.
+    assert found.conflict == ("ssd-cache", "at most 1.0 GiB of memory", "survives the loss of 1 disk")
+    assert all(len(each.unmet) == 1 for each in found.nearest)
+    text = report.render(found, described(read(PROXMOX)))
+    assert "No candidate has" in text and "What comes nearest" in text
+
+
+def test_the_pair_that_conflicts_is_named() -> None:
+    found = advise(
+        [stack("disk | btrfs"), stack("disk | lvm | ext4")],
+        {},
+        read("needs: [block, checksums, grow]"),
+        drivers(),
+        KNOWN,
+    )
+    assert found.conflict == ("block", "checksums")
+    assert {each.stack for each in found.nearest} == {"disk | btrfs", "disk | lvm | ext4"}
+
+
+def test_what_nobody_has_is_named_alone() -> None:
+    found = advise([stack("disk | ext4")], {}, read("needs: [grow, dedup]"), drivers(), KNOWN)
+    assert found.conflict == ("dedup",)
+
+
+def test_the_ranking_counts_what_fits_only_and_prices_the_runner_up() -> None:
+    figures = {STACKS[0]: 300.0, STACKS[1]: 240.0, STACKS[3]: 900.0}
+    found = chosen(Requirements(needs=(("compression",),)), figures)
+    assert found.choice is not None and found.choice.judged.stack == stack(STACKS[0]).text
+    assert found.run == "runs/a"
+    runner_up = found.others[0]
+    assert runner_up.judged.stack == stack(STACKS[1]).text
+    assert runner_up.ratio is not None and runner_up.ratio.point == pytest.approx(0.8, rel=0.01)
+    assert runner_up.shown
+    assert [trade.metric for trade in runner_up.worse] == ["iops"]
+    assert [trade.metric for trade in runner_up.better] == ["host.cpu_per_io_us"], "less of it is better"
+    assert "20 %" in report.render(found, [])
+
+
+def test_stacks_that_the_data_do_not_tell_apart_are_offered_together() -> None:
+    found = chosen(Requirements(), {STACKS[0]: 300.0, STACKS[1]: 300.1})
+    assert len(found.tied) == 2
+    assert "do not tell apart" in report.render(found, [])
+
+
+def test_without_figures_nothing_is_said_of_speed() -> None:
+    found = advise([stack("disk | btrfs"), stack("disk | ext4")], {}, read("needs: [snapshot]"), drivers(), KNOWN)
+    assert found.choice is None and [each.stack for each in found.unmeasured] == ["disk | btrfs"]
+    assert "nothing is said of speed" in report.render(found, [])
+
+
+def test_it_is_data_for_programs() -> None:
+    found = chosen(read(PROXMOX), dict.fromkeys(STACKS, 100.0))
+    assert json.loads(json.dumps(dataclasses.asdict(found)))["nearest"]
+
+
+def test_nothing_to_choose_from() -> None:
+    with pytest.raises(BadInput, match="--from"):
+        advise([], {}, Requirements(), drivers(), KNOWN)
+
+
+def test_weights_of_a_workload_that_is_not_there() -> None:
+    with pytest.raises(BadInput, match="weights: 'mail' is no workload"):
+        chosen(read("weights: {mail: 2}"), {STACKS[0]: 1.0})
+
+
+# ---------------------------------------------------------------- the file
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("need: [snapshot]", "no key 'need'"),
+        ("needs: [teleport]", "no feature 'teleport'"),
+        ("max-memory: lots", "max_memory"),
+        ("survive: all", "survive"),
+        ("disks: [hdd]", "disks"),
+        ("weights: {oltp: -1}", "weights"),
+        ("- snapshot", "write keys"),
+        ("needs: [", "no YAML"),
+    ],
+)
+def test_a_file_that_says_nothing_sensible(text: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        read(text)
+
+
+@pytest.mark.parametrize("path", READY, ids=lambda path: path.stem)
+def test_requirements_that_come_with_strata_can_be_met(path: Path) -> None:
+    wanted = requirements.read(path.read_text(), path.name, KNOWN.features)
+    stacks = [found for text in wanted.candidates for found in parse_stacks(text, catalogue())]
+    found = advise(stacks, {}, wanted, drivers(), KNOWN)
+    assert found.unmeasured and found.ruled_out
+
+
+def test_flags_come_beside_the_file() -> None:
+    base = read("needs: [snapshot]\nmax-memory: 2G\nsurvive: 2 disks")
+    both = requirements.with_flags(base, KNOWN.features, needs="quota,thin|cow", max_memory="1G")
+    assert both.needs == (("snapshot",), ("quota",), ("thin", "cow"))
+    assert both.max_memory_bytes == 1 << 30
+    assert both.survive == 2
+
+
+# ---------------------------------------------------------------- what documents say
+
+
+def test_every_claim_is_of_a_layer_an_argument_and_a_feature_that_there_are() -> None:
+    layers = catalogue()
+    for each in (*KNOWN.claims, *KNOWN.risks, *KNOWN.memory):
+        params = {param.name: param for param in layers[each.layer].params}
+        for name, wanted in (*each.terms.when, *each.terms.unless):
+            assert name in params, (each.layer, name)
+            if wanted != "set" and params[name].choices:
+                assert set(wanted) <= set(params[name].choices), (each.layer, name)
+        assert each.source
+    assert {claim.feature for claim in KNOWN.claims} <= set(KNOWN.features)
