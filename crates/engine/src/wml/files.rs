@@ -221,6 +221,13 @@ impl Files {
                 top.display()
             ));
         }
+        for number in 1..self.tree.directories.len() as u32 {
+            let path = self.path_buf(|files, path| files.path(path, |path| files.tree.write_directory(number, path)));
+            if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_dir()) {
+                let (path, name) = (path.display(), &fileset.name);
+                return Err(format!("{path} of fileset {name} is there and is no directory; move it away."));
+            }
+        }
         for member in choose(self.tree.files.len() as u32, fileset.prealloc, streams) {
             locked(&self.members.population).set_exists(member, true);
         }

@@ -120,16 +120,15 @@ fn files_outside_the_directory_and_commands_are_refused() {
 #[test]
 fn a_link_in_a_tree_that_is_kept_is_not_followed() {
     let load = "flowop statfile name=s,filesetname=set\nflowop finishoncount name=f,value=1,target=s";
-    for stage in [Stage::All, Stage::Run] {
-        for link in ["set", "set/00000001", "set/00000001/00000001"] {
+    for (stage, links) in
+        [(Stage::All, &["set", "set/00000001", "set/00000001/00000001"][..]), (Stage::Run, &["set", "set/00000001"])]
+    {
+        for link in links {
             let (directory, elsewhere) = (temporary(), temporary());
             let program = around(directory.path(), "", load).replace("prealloc=50", "prealloc,reuse");
             let place = directory.path().join(link);
             fs::create_dir_all(place.parent().expect("has one")).expect("works");
             std::os::unix::fs::symlink(elsewhere.path(), &place).expect("works");
-            if stage == Stage::Run && link != "set" {
-                continue;
-            }
             let mut request = request(directory.path());
             request.stage = stage;
             let real = directory.path().canonicalize().expect("works");
@@ -138,6 +137,27 @@ fn a_link_in_a_tree_that_is_kept_is_not_followed() {
             assert!(why.contains("no directory") || why.contains("no file"), "{link}: {why}");
             assert_eq!(fs::read_dir(elsewhere.path()).expect("works").count(), 0, "{link}");
         }
+    }
+}
+
+#[test]
+fn a_link_in_place_of_a_file_ends_a_run_that_comes_to_it() {
+    let elsewhere = temporary();
+    let kept = elsewhere.path().join("kept");
+    fs::write(&kept, b"mine").expect("works");
+    let load = "flowop openfile name=o,filesetname=set,fd=1\nflowop writewholefile name=w,fd=1,srcfd=1,iosize=4k";
+    for load in [load.to_owned(), load.replace("openfile", "createfile")] {
+        let directory = temporary();
+        let program = around(directory.path(), "", &load);
+        ran_with(directory.path(), &program, |request| request.seconds = Some(1), Recorder::default());
+        for number in 1..=8 {
+            let file = directory.path().join(format!("set/00000001/{number:08}"));
+            let _ = fs::remove_file(&file);
+            std::os::unix::fs::symlink(&kept, &file).expect("works");
+        }
+        let report = ran_with(directory.path(), &program, |request| request.stage = Stage::Run, Recorder::default());
+        assert_eq!(report.ended.errno, Some(40), "{}", report.ended.why);
+        assert_eq!(fs::read(&kept).expect("works"), b"mine");
     }
 }
 

@@ -66,6 +66,8 @@ impl<S: System> Worker<'_, S> {
             (false, _, true) => OFlags::WRONLY,
             _ => OFlags::RDWR,
         };
+        // A link in a tree that was there before may lead elsewhere.
+        flags |= OFlags::NOFOLLOW;
         if create {
             flags |= OFlags::CREATE;
         }
