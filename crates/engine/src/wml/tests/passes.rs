@@ -155,6 +155,39 @@ fn a_pass_of_the_readers_of_oltp_and_videoserver_is_one_read() {
 }
 
 #[test]
+fn a_pass_of_the_writers_of_oltp_and_videoserver_is_as_described() {
+    let directory = temporary();
+    let only = |name: &str, process: &str| {
+        let text = text(name).expect("is there");
+        let (start, rest) = text.split_once("define process").expect("has processes");
+        let at = rest.find(&format!(" name={process},")).expect("is there");
+        let end = at + rest[at..].find("\n}\n").expect("ends") + 3;
+        format!("{start}define process{}run 1", &rest[at..end])
+    };
+    // Nobody posts to it here, so that the wait for the readers is left out; the writes are waited for to be seen.
+    for (process, writes, bytes) in [("dbwr", 100, 2048), ("lgwr", 1, 256 << 10)] {
+        let alone = only("oltp", process).replace("flowop semblock", "#");
+        let set = [("ndbwriters", "1"), ("filesize", "1m"), ("logfilesize", "1m")];
+        for (number, calls) in passes(directory.path(), &alone, &set, &[Fix::AioWait], 3).iter().enumerate() {
+            let mut expected = BTreeMap::from([("pwrite", writes)]);
+            // The file is opened once, for synchronous writes.
+            if number == 0 {
+                expected.insert("open", 1);
+                assert_eq!(calls[0], "open rw sync");
+            }
+            assert_eq!(counted(calls), expected, "{process}: {calls:?}");
+            assert!(calls.iter().skip(expected.len() - 1).all(|call| call.starts_with(&format!("pwrite {bytes} at "))));
+        }
+    }
+    let video = only("videoserver", "vidwriter").replace("eventgen rate=$eventrate", "");
+    let set = [("filesize", "3m"), ("numactivevids", "2"), ("numpassivevids", "4"), ("repintval", "0")];
+    for calls in passes(directory.path(), &video, &set, &[], 3) {
+        let expected = "unlink,stat,open rw create,write 1048576,write 1048576,write 1048576,close";
+        assert_eq!(calls.join(","), expected);
+    }
+}
+
+#[test]
 fn every_built_in_program_can_run() {
     for (name, text) in PROGRAMS {
         let checked = check_text(name, text, &Options::default()).unwrap_or_else(|shown| panic!("{shown}"));
