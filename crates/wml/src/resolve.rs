@@ -10,7 +10,9 @@ use crate::ast::{At, Attribute, AttributeValue, Command, FlowopNode, Mode, Scrip
 use crate::catalogue;
 use crate::dialect::{Dialect, marks};
 use crate::finding::{Finding, Severity, Span, known};
+use crate::lexer::{Token, lex};
 use crate::parser::parse;
+use crate::print::print;
 use crate::program::{Action, EndMode, Fileset, Program, Type};
 use crate::variables::{Meaning, Scope, Variables, one, unknown};
 
@@ -195,14 +197,20 @@ impl<'a> Resolver<'a> {
 
     /// Takes over what the user gave for variables.
     fn keep(&mut self, script: &Script, options: &Options) {
+        // What the file uses and never sets is to be given, as in an interactive session.
+        let tokens = lex(&print(script)).0;
+        let used = tokens.iter().filter_map(|placed| match &placed.token {
+            Token::Variable(name) => Some(name.split('.').next().unwrap_or_default()),
+            _ => None,
+        });
         let mut names: Vec<&str> = script
             .commands
             .iter()
             .filter_map(|command| match &command.value {
-                Command::Set { variable, .. } => Some(variable.value.split('.').next().unwrap_or_default()),
                 Command::DefineRandvar(attributes) => randvar_name(attributes),
                 _ => None,
             })
+            .chain(used)
             .collect();
         names.sort_unstable();
         names.dedup();

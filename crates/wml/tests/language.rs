@@ -184,6 +184,21 @@ fn what_the_user_sets_wins() {
 }
 
 #[test]
+fn what_the_file_leaves_open_can_be_given() {
+    let text = around("", "flowop read name=r,filesetname=set,iosize=$io").replace("/tmp", "$dir");
+    let said = refused(&text);
+    assert!(said.contains("$dir is not set") && said.contains("--set io=VALUE"), "{said}");
+    let options = Options {
+        set: vec![("io".to_owned(), "16k".to_owned())],
+        directory: Some("/mnt/x".to_owned()),
+        ..Options::default()
+    };
+    let program = checked(&text, &options).expect("is right");
+    assert_eq!(program.filesets[0].path, "/mnt/x");
+    assert_eq!(program.processes[0].threads[0].flowops[0].iosize, Number::Whole(16384));
+}
+
+#[test]
 fn composite_flowops_have_local_variables_that_work() {
     let text = around(
         "define flowop name=twice,iters=2,$size=4k,$slot {\n flowop openfile name=open,filesetname=set,fd=1\n\
