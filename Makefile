@@ -70,6 +70,7 @@ fuzz:
 # The slow tests as well (2,000 A/A campaigns, the ready campaigns), and every benchmark.
 test-full: setup-test lab lint
 	cargo test --locked --quiet --workspace
+	STRATA_FUZZ_INPUTS=1000000 cargo test --release --locked --quiet -p strata-wml --test fuzz
 	$(VENV)/pytest tests -m "" --cov
 	$(MAKE) benchmarks
 

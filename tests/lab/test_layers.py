@@ -69,25 +69,32 @@ MORE = {
         "4*disk | md(raid10, layout=offset) | ext4",
         "3*disk | md(raid5) | xfs",
         "4*disk | md(raid6) | ext4",
+        "3*disk | md(raid5) | rebuilding | ext4",
+        "4*disk | md(raid6) | rebuilding | xfs",
+        "4*disk | md(raid10) | rebuilding | xfs",
     ],
     "more lvm": [
         "disk | lvm | xfs",
         "2*disk | lvm(raid1, size=256M) | ext4",
         "hdd + ssd | lvmcache(writeback) | xfs",
         "disk | lvm | lvmthin(metadata=16M, size=4G) | ext4",
+        "hdd + ssd | lvmcache(writeback, policy=cleaner) | ext4",
     ],
-    "more vdo": ['disk | vdo | ext4(mkfs="-E nodiscard")'],
+    "more vdo": ['disk | vdo | ext4(mkfs="-E nodiscard")', 'disk | vdo(deduplication=off) | xfs(mkfs="-K")'],
     "more bcache": ["hdd + ssd | bcache(writearound) | ext4"],
     "more zfs": [
         "4*disk | zfs(mirror=2, xattr=sa, recordsize=16K)",
         "2*disk + ssd | zfs(mirror=2, l2arc=1)",
         "disk | zfs(dedup=on, prefetch=off)",
         "2*disk | zfs(mirror=2) | snapshot(held=3)",
+        "2*disk | zfs(mirror=2, atime=on) | fill(30%) | rebuilding",
+        "3*disk | zfs(raidz2, sync=disabled)",
     ],
     "more btrfs": [
         "4*disk | btrfs(raid10)",
         "disk | btrfs | snapshot(held=2)",
         "disk | btrfs(compress=zstd)",
+        "disk | btrfs(quotas) | age(rounds=2, files=100, size=32M, snapshots=1)",
         "2*disk | btrfs(raid1) | fill(10%) | rebuilding",
     ],
     "images": [
@@ -105,7 +112,7 @@ MORE = {
         "2*disk | lvm(raid1, size=512M) | rebuilding | ext4",
         "4*disk | zfs(raidz3, sync=always, arc_max=256M)",
     ],
-    "more others": ["disk | dm(delay, read=20ms, write=20ms) | ext4", "disk | xfs | fill(30%)"],
+    "more others": ["disk | dm(delay, read=20ms, write=20ms) | ext4", "disk | xfs | fill(80%)"],
 }
 SIZES = {"disk": "2G", "hdd": "2G", "ssd": "1G"}
 

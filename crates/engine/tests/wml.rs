@@ -77,6 +77,10 @@ fn a_check_says_what_comes_before_the_run_and_how_a_run_was_is_in_its_table() {
     for what in ["x.f:7:1: warning: ", "command 'true', refused", "50 events per second", "4 files"] {
         assert!(out.contains(what), "{what}\n{out}");
     }
+    assert!(out.contains("fileset files in /tmp: "), "{out}");
+    // With the directory of the run $dir is that, whatever the file says, and it need not be there yet.
+    let (code, out, _) = said(&engine(&["check", shown(&file), "--dir", "/mnt/later"]).output().expect("starts"));
+    assert!(code == Some(0) && out.contains("fileset files in /mnt/later: "), "{out}");
     let (code, _, err) = said(&engine(&["check", shown(&file), "--system", "refuse"]).output().expect("starts"));
     assert!(code == Some(2) && err.contains("leave them out with --system skip"), "{err}");
     let place = shown(directory.path());

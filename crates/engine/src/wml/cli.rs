@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use strata_wml::Dialect;
+use strata_wml::{Dialect, Options};
 
 use super::content::Content;
-use super::{Fix, Request, Stage, SystemCommands, check, run};
+use super::{Fix, Request, Stage, SystemCommands, check, environment, run};
 
 /// The commands about programs in the Workload Model Language.
 #[derive(Subcommand)]
@@ -62,6 +62,9 @@ pub enum Command {
     Check {
         /// A file, - for standard input, or builtin:fileserver and its like
         file: String,
+        /// Where its files are to be; the program's $dir is this directory. It need not be there
+        #[arg(long)]
+        dir: Option<PathBuf>,
         /// 1.4.9 or 1.5; told from the program otherwise
         #[arg(long, value_parser = parse_dialect)]
         dialect: Option<Dialect>,
@@ -98,7 +101,10 @@ fn parse_dialect(text: &str) -> Result<Dialect, String> {
 /// A sentence with the next thing to do, when nothing could be run.
 pub fn main(command: Command) -> Result<u8, String> {
     match command {
-        Command::Check { file, dialect, set, seconds, system } => check(&file, dialect, set, seconds, system),
+        Command::Check { file, dir, dialect, set, seconds, system } => {
+            let directory = dir.map(|dir| dir.to_string_lossy().into_owned());
+            check(&file, Options { dialect, set, seconds, directory, environment: environment() }, system)
+        }
         Command::Run {
             file,
             dir,

@@ -164,15 +164,8 @@ fn check_text(name: &str, text: &str, options: &Options) -> Result<Checked, Stri
 ///
 /// # Errors
 /// Everything that is wrong, each with its line, column and a caret.
-pub fn check(
-    file: &str,
-    dialect: Option<Dialect>,
-    set: Vec<(String, String)>,
-    seconds: Option<u64>,
-    system: Option<SystemCommands>,
-) -> Result<u8, String> {
+pub fn check(file: &str, options: Options, system: Option<SystemCommands>) -> Result<u8, String> {
     let text = source(file)?;
-    let options = Options { dialect, set, seconds, directory: None, environment: environment() };
     let (script, findings) = parse(&text);
     let warnings = render(file, &text, &resolve(&script, findings, &options).findings);
     let checked = check_text(file, &text, &options)?;
