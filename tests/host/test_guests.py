@@ -74,6 +74,16 @@ def test_a_stack_goes_on_inside_the_guest(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("inside", ["vm(bus=nvme) | lvmthin | xfs", "vm(bus=sata) | scheduler(bfq) | btrfs"])
+def test_the_drivers_of_a_guest_come_when_they_are_asked_for(tmp_path: Path, inside: str) -> None:
+    out = tmp_path / "run"
+    done = strata("run", f"disk | {inside}", "-w", LOAD, *SIZE, "--out", str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (trial,) = reader.view(out).trials
+    assert trial.outcome is Outcome.OK, trial.reason
+
+
+@pytest.mark.slow
 def test_a_limit_holds(tmp_path: Path) -> None:
     out = tmp_path / "run"
     load = "fio/randwrite-4k-qd32(runtime=10s, size=32M)"

@@ -17,7 +17,7 @@ from strata.cli import verdict, watch, written
 from strata.errors import BadInput, Refused
 from strata.lab import emulator
 from strata.model import Design, Rule, WorkloadView
-from strata.run import at_once, beside, lock, session, testbeds
+from strata.run import beside, lock, parallel, session, testbeds
 from strata.run import campaign as running
 from strata.run.signals import Interrupts
 from strata.store.writer import Store
@@ -55,7 +55,7 @@ def run(
     jobs: int = 1,
 ) -> None:
     campaign = beside.fitted(written.campaign(what, loads, sizes, where, profile))
-    at_once.check(campaign.testbed, jobs, emulator.available_memory())
+    parallel.check(campaign.testbed, jobs, emulator.available_memory())
     given = session.devices(device, wipe)
     directory = out or Path("runs") / _as_file_name("-".join(filter(None, [campaign.name, campaign.profile])))
     interrupts = Interrupts()

@@ -1,68 +1,34 @@
-"""Several visits at once, each in a machine of its own. By the virtual clock they cannot disturb each other."""
+"""What is done at the same time by several machines: each takes one command at a time, and has a channel of its own."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TypeVar
+import threading
+from collections.abc import Callable, Mapping
 
-from strata.errors import BadInput, Refused
-from strata.model import Testbed
-from strata.run.signals import Interrupts
-from strata.run.sites import Sites
-from strata.units import human_size
-
-_Item = TypeVar("_Item")
+from strata.errors import StrataError
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """Carries out one visit after another. Nothing of it is shared with the workers beside it."""
+def at_once(work: Mapping[str, Callable[[], None]]) -> None:
+    """Each of `work` in a thread of its name. Raises what the first of them raised when all have ended.
 
-    sites: Sites
-    interrupts: Interrupts
-
-
-def check(testbed: Testbed, jobs: int, available_bytes: int) -> None:
-    """Raises BadInput where visits would disturb each other, Refused where their machines do not fit."""
-    if jobs > 1 and testbed.clock != "virtual":
-        raise BadInput(
-            "--jobs is for the virtual clock, where visits cannot disturb each other's figures; leave it out, or add "
-            "--on lab --clock virtual."
-        )
-    if jobs * testbed.memory_bytes > available_bytes and jobs > 1:
-        fits = max(1, available_bytes // testbed.memory_bytes)
-        one, free = human_size(testbed.memory_bytes), human_size(available_bytes)
-        raise Refused(
-            f"{jobs} lab machines of {one} do not fit in the {free} of memory that are free; take --jobs {fits}, or "
-            "write a smaller memory: in the campaign's lab."
-        )
-
-
-def each(items: Iterable[_Item], workers: Sequence[Worker], work: Callable[[Worker, _Item], None]) -> None:
-    """Every item once, by whichever worker is free. After the first that fails none is begun; those under way come to
-    their end, and then its exception is raised."""
-    if len(workers) == 1:
-        for item in items:
-            work(workers[0], item)
+    One alone is carried out by who asks, whom a signal reaches.
+    """
+    if len(work) == 1:
+        (only,) = work.values()
+        only()
         return
-    waiting = deque(items)
+    raised: list[StrataError] = []
 
-    def go_on(worker: Worker) -> None:
-        while waiting:
-            try:
-                item = waiting.popleft()
-            except IndexError:  # another was quicker
-                return
-            try:
-                work(worker, item)
-            except BaseException:
-                waiting.clear()
-                raise
+    def carry_out(each: Callable[[], None]) -> None:
+        try:
+            each()
+        except StrataError as error:
+            raised.append(error)
 
-    with ThreadPoolExecutor(len(workers)) as pool:
-        futures = [pool.submit(go_on, worker) for worker in workers]
-    for future in futures:
-        future.result()
+    threads = [threading.Thread(target=carry_out, args=(each,), name=name) for name, each in work.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if raised:
+        raise raised[0]

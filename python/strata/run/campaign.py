@@ -13,8 +13,8 @@ from strata.design import choice
 from strata.errors import BadInput, NothingToRun, Problem, Refused, UndoFailed
 from strata.hosts.base import Host
 from strata.model import Command, Disk, Facts, LayerDriver, Rule
-from strata.run import at_once, claims, testbeds, visit
-from strata.run.at_once import Worker
+from strata.run import claims, parallel, testbeds, visit
+from strata.run.parallel import Worker
 from strata.run.plan import Plan
 from strata.run.progress import Decided, Listener, Noted, Progress, RunStarted, VisitEnded, VisitStarted
 from strata.run.signals import Interrupts
@@ -172,7 +172,7 @@ class _Loop:
                 self.to_go = batch.to_go or 0
             self.store.add_visits(batch.visits, self.sites.now())
             open_visits = {(planned.round, planned.stack): planned for planned in self.store.open_visits()}
-            at_once.each((open_visits[wanted] for wanted in batch.visits), self.workers, self._visit)
+            parallel.each((open_visits[wanted] for wanted in batch.visits), self.workers, self._visit)
 
     def _visit(self, worker: Worker, planned: PlannedVisit) -> None:
         # What several tell at the same time nobody could follow: each tells all of it when it has ended.

@@ -7,9 +7,10 @@ holds for what is done beside a lab machine: it goes with the lab machine (docs/
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from strata.errors import GuestLost, HostLost, VisitFailed
 from strata.hosts import guest as guests
@@ -17,6 +18,7 @@ from strata.hosts.base import Host, Interruption
 from strata.hosts.guest import GuestHost
 from strata.model import BOOT_TIME, Command, Completed, Guest, Step
 from strata.run import journal
+from strata.run.at_once import at_once
 from strata.run.layout import Layout, Placed, guest_directory_step
 from strata.store.writer import Store
 
@@ -46,6 +48,21 @@ class Machines:
         """A command of a layer that changes nothing, where it belongs."""
         return (self._besides() if command.beside else self.of(placed.guest)).run(command, check=False)
 
+    def ask_all(self, asked: Sequence[tuple[Placed, Sequence[Command]]]) -> list[list[Completed]]:
+        """The same of many layers: of each machine one after the other, and all machines at the same time."""
+        answers: list[list[Completed]] = [[] for _ in asked]
+
+        def ask(numbers: Sequence[int]) -> None:
+            for number in numbers:
+                placed, commands = asked[number]
+                answers[number] += [self.ask(placed, command) for command in commands]
+
+        of_guest: dict[Guest | None, list[int]] = {}
+        for number, (placed, _) in enumerate(asked):
+            of_guest.setdefault(placed.guest, []).append(number)
+        at_once({guest.name if guest else "outside": partial(ask, numbers) for guest, numbers in of_guest.items()})
+        return answers
+
     def every(self) -> list[Host]:
         """The innermost first."""
         return [*reversed(self._open.values()), self.outer]
@@ -68,6 +85,31 @@ class Machines:
                 why = guests.last_words(said) or str(error)
                 raise GuestLost(f"the guest did not come up: {why}", said) from error
             raise
+
+    def carry_out_together(self, steps: Sequence[tuple[Placed, Step]]) -> None:
+        """A step in each of several guests, at the same time. Raises VisitFailed, GuestLost, Interrupted."""
+        entries = [self._noted(placed.node.call.text, self.of(placed.guest), step) for placed, step in steps]
+        ended: dict[int, Completed | VisitFailed] = {}
+
+        def run(number: int, host: Host, do: Command) -> None:
+            try:
+                ended[number] = host.run(do)
+            except VisitFailed as error:
+                ended[number] = error
+
+        try:
+            at_once(
+                {
+                    f"{step.why} ({number})": partial(run, number, self.of(placed.guest), step.do)
+                    for number, (placed, step) in enumerate(steps)
+                }
+            )
+        finally:
+            for number, how in ended.items():
+                self._settled(entries[number], how)
+        for how in ended.values():
+            if isinstance(how, VisitFailed):
+                raise how
 
     def started(self, placed: Placed, layout: Layout) -> None:
         """A layer was built: what it started can be used from now on."""
@@ -99,13 +141,23 @@ class Machines:
         return self.beside
 
     def _inside(self, layer: str, host: Host, step: Step) -> None:
-        store = self.store
-        entry = store.journal(self.attempt, layer, step.why, step.do, None, host.now())
-        if step.undo is not None:
-            self._undos.append((entry, host, step.undo, step.why))
+        entry = self._noted(layer, host, step)
         try:
             done = host.run(step.do)
         except VisitFailed as error:
-            store.settle(entry, "failed", None, host.now(), str(error))
+            self._settled(entry, error)
             raise
-        store.settle(entry, "done", done.duration_s, host.now())
+        self._settled(entry, done)
+
+    def _noted(self, layer: str, host: Host, step: Step) -> int:
+        """In the journal, before it starts."""
+        entry = self.store.journal(self.attempt, layer, step.why, step.do, None, host.now())
+        if step.undo is not None:
+            self._undos.append((entry, host, step.undo, step.why))
+        return entry
+
+    def _settled(self, entry: int, how: Completed | VisitFailed) -> None:
+        if isinstance(how, VisitFailed):
+            self.store.settle(entry, "failed", None, self.outer.now(), str(how))
+        else:
+            self.store.settle(entry, "done", how.duration_s, self.outer.now())

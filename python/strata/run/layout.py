@@ -111,6 +111,19 @@ def _by_turns(level: Sequence[Placed]) -> list[tuple[Placed, Step]]:
     return [each for turn in turns for each in turn if each is not None]
 
 
+def turns(level: Sequence[tuple[Placed, Step]]) -> list[list[tuple[Placed, Step]]]:
+    """The steps of a level in parts of what can be done at the same time: steps that follow each other in guests of
+    which each has its own."""
+    found: list[list[tuple[Placed, Step]]] = []
+    for placed, step in level:
+        last = {other.guest for other, _ in found[-1]} if found else {None}
+        if placed.guest is None or None in last or placed.guest in last:
+            found.append([(placed, step)])
+        else:
+            found[-1].append((placed, step))
+    return found
+
+
 def lay_out(
     stack: Stack,
     drivers: Mapping[str, LayerDriver],

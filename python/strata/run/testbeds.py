@@ -16,8 +16,8 @@ from strata.hosts.served import ServedHost
 from strata.model import Testbed
 from strata.run import clean as cleaning
 from strata.run import in_lab
-from strata.run.at_once import Worker
 from strata.run.clean import Cleaned
+from strata.run.parallel import Worker
 from strata.run.progress import Listener
 from strata.run.signals import Interrupts
 from strata.run.sites import LastingSites, Sites

@@ -7,17 +7,17 @@ clock.
 from __future__ import annotations
 
 import shlex
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePosixPath
 
-from strata.errors import StrataError, VisitFailed
+from strata.errors import VisitFailed
 from strata.hosts.base import Host
 from strata.model import Call, Command, Completed, Measured, Metric, Outcome, Target, TrialPlan, Workload
 from strata.run import machine, trial, trial_steps
+from strata.run.at_once import at_once
 from strata.run.outside import Outside, Watched
 from strata.run.trial import Bench, Done, Trial
 from strata.run.trial_steps import TrialSteps
@@ -138,7 +138,7 @@ def _prepare(parts: Sequence[Part], inside: bool) -> None:
             part.failed = error
 
     if inside:
-        _from_a_thread_each({f"prepare tenant {part.tenant}": partial(prepare, part) for part in parts})
+        at_once({f"prepare tenant {part.tenant}": partial(prepare, part) for part in parts})
     else:
         for part in parts:
             prepare(part)
@@ -148,25 +148,6 @@ def _prepare(parts: Sequence[Part], inside: bool) -> None:
         if part.failed is not None:
             raise part.failed
         part.cold = trial.forget(part.bench, part.steps)
-
-
-def _from_a_thread_each(work: Mapping[str, Callable[[], None]]) -> None:
-    """`work` by the names of the threads. Raises what the first of them raised when all have ended."""
-    raised: list[StrataError] = []
-
-    def carry_out(each: Callable[[], None]) -> None:
-        try:
-            each()
-        except StrataError as error:
-            raised.append(error)
-
-    threads = [threading.Thread(target=carry_out, args=(each,), name=name) for name, each in work.items()]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if raised:
-        raise raised[0]
 
 
 def _from_a_shell(parts: Sequence[Part], outside: Outside) -> Watched | None:
@@ -202,7 +183,7 @@ def _from_threads(parts: Sequence[Part], outside: Outside) -> Watched | None:
 
     with outside.watch(max(part.steps.measure.timeout_s for part in parts)) as watch:
         start = time.time() + _LEAD_S
-        _from_a_thread_each(
+        at_once(
             {
                 f"tenant {part.tenant}": partial(measure, part, start + ahead)
                 for part, ahead in zip(parts, ahead_s, strict=True)

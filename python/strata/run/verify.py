@@ -12,8 +12,8 @@ from strata.analysis.exactness import Compared, compare
 from strata.campaign import Campaign, differences
 from strata.errors import BadInput, Refused
 from strata.lab import emulator
-from strata.run import at_once, session, testbeds
 from strata.run import campaign as running
+from strata.run import parallel, session, testbeds
 from strata.run.progress import Listener
 from strata.run.signals import Interrupts
 from strata.store import reader
@@ -39,7 +39,7 @@ def verify(
             f"{directory} was measured by the real clock, where no two runs are equal; "
             "give a run of --on lab --clock virtual."
         )
-    at_once.check(campaign.testbed, jobs, emulator.available_memory())
+    parallel.check(campaign.testbed, jobs, emulator.available_memory())
     changed = differences(dict(written.description), campaign.describe())
     if changed:
         listing = "\n  ".join(changed)

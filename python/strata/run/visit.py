@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from strata.errors import BadInput, GuestLost, HostLost, NotAsAsked, UndoFailed, VisitFailed
 from strata.hosts.base import Host
@@ -15,14 +14,24 @@ from strata.model import (
     Kind,
     LayerDriver,
     Meanwhile,
-    Metered,
     Metric,
     Outcome,
     Provides,
     Stack,
     Workload,
 )
-from strata.run import directories, journal, kernel_log, layout, leaks, limits, together, trial, trial_steps
+from strata.run import (
+    directories,
+    journal,
+    kernel_log,
+    layout,
+    leaks,
+    limits,
+    together,
+    told_by_layers,
+    trial,
+    trial_steps,
+)
 from strata.run.apart import Apart, make_directories
 from strata.run.guests import Machines
 from strata.run.outside import Outside
@@ -33,7 +42,6 @@ from strata.store.writer import PlannedVisit, Store
 
 # A machine that breaks down once may do so by chance; one that does so every time says something about the stack.
 _RETRIES = 2
-_ADDED_UP = frozenset({"bytes", "count", "s"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +158,13 @@ def _remove(bench: Workbench, site: Site, attempt: int, cause: str | None, befor
 def _build(bench: Workbench, machines: Machines, plan: layout.Layout) -> None:
     journal.carry_out(bench.store, machines.outer, machines.attempt, "visit", layout.directory_step(plan))
     for level in plan.levels():
-        for placed, step in level:
+        for turn in layout.turns(level):
             bench.interrupts.check()
-            bench.listener(StepStarted(step.why))
-            machines.carry_out(placed, step)
+            bench.listener(StepStarted(turn[0][1].why))
+            if len(turn) == 1:
+                machines.carry_out(*turn[0])
+            else:
+                machines.carry_out_together(turn)
         for placed in {id(placed): placed for placed, _ in level}.values():
             machines.started(placed, plan)
     wrong = _differences(bench, machines, plan)
@@ -164,8 +175,8 @@ def _build(bench: Workbench, machines: Machines, plan: layout.Layout) -> None:
 def _differences(bench: Workbench, machines: Machines, plan: layout.Layout) -> list[str]:
     """Read every layer back and keep what was seen; what is not as the stack was asked for."""
     wrong: list[str] = []
-    for placed in plan.layers:
-        seen = [machines.ask(placed, command) for command in placed.inspection()]
+    answers = machines.ask_all([(placed, placed.inspection()) for placed in plan.layers])
+    for placed, seen in zip(plan.layers, answers, strict=True):
         bench.store.add_evidence(machines.attempt, placed.node.call.text, seen)
         wrong += placed.driver.differences(placed.node.call, placed.below, placed.place, seen)
     return wrong
@@ -200,8 +211,10 @@ def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedV
             note = f"what it left running in the background was ended: {', '.join(strays)}"
             results = [replace(result, notes=(*result.notes, note)) for result in results]
         results = _hazardous(plan, results)
+        told = told_by_layers.told(machines, plan) if any(result.figures is not None for result in results) else []
         results = [
-            _with_layers(bench, machines, plan, load, result) for load, result in zip(loads, results, strict=True)
+            told_by_layers.added(bench.machine_metrics, told, plan, load[0].tenant, result)
+            for load, result in zip(loads, results, strict=True)
         ]
         wrong = _differences(bench, machines, plan)
         if wrong:
@@ -339,37 +352,6 @@ def _store(bench: Workbench, attempt: int, planned: PlannedVisit, load: Load, re
     value = (result.figures or {}).get(primary.name) if stored == result.reason else None
     shown = None if value is None else (primary.name, value, primary.unit)
     bench.listener(TrialEnded(planned.stack, call.text, shown, stored, result.flags))
-
-
-def _with_layers(
-    bench: Workbench, machines: Machines, plan: layout.Layout, load: Load, result: trial.Trial
-) -> trial.Trial:
-    """With what the layers say of themselves: bytes before and after compression, hits of a cache. Of several layers
-    of one kind bytes and counts are added up, and of shares the mean is taken; times of tenants, which pass at once,
-    are no sum either. A load that names its tenant gets that one's layers and those of all."""
-    if result.figures is None:
-        return result
-    found: dict[str, list[float]] = {}
-    tenant = load[0].tenant
-    metered = [
-        placed
-        for placed in plan.layers
-        if placed.driver.info.metrics and (tenant is None or placed.tenant in (None, tenant))
-    ]
-    for placed in metered:
-        driver = cast("Metered", placed.driver)
-        asked = (placed.node.call, placed.below, placed.place)
-        seen = [machines.ask(placed, command) for command in driver.plan_figures(*asked)]
-        for name, value in driver.figures(*asked, seen).items():
-            found.setdefault(name, []).append(value)
-    at_once = frozenset({"s"}) if plan.shares else frozenset()
-    units = {metric.name: metric.unit for placed in metered for metric in placed.driver.info.metrics}
-    figures = {
-        name: sum(values) if units[name] in _ADDED_UP - at_once else sum(values) / len(values)
-        for name, values in found.items()
-        if name in bench.machine_metrics
-    }
-    return replace(result, figures={**result.figures, **figures})
 
 
 def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.Bench:

@@ -22,7 +22,7 @@ from strata.hosts.fake import FakeHost
 from strata.model import Command, Rule
 from strata.run import campaign as running
 from strata.run import plan as planning
-from strata.run.at_once import Worker
+from strata.run.parallel import Worker
 from strata.run.signals import Interrupts
 from strata.run.sites import LastingSites
 from strata.store import reader

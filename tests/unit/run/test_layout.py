@@ -184,3 +184,16 @@ def test_what_goes_on_while_it_is_measured_is_known_above(expression: str, each:
     for top in laid.tops:
         assert len(top.meanwhile) == each
         assert all((meanwhile.guest is not None) is inside for meanwhile in top.meanwhile)
+
+
+def test_guests_of_their_own_take_the_same_step_at_the_same_time() -> None:
+    laid = lay_out("ssd | ext4 | tenants(3) | raw(size=300M) | vm | xfs", FILES)
+    sizes = {
+        placed[0].node.call.name: [len(turn) for turn in layout.turns(level)]
+        for level in laid.levels()
+        for placed in level
+    }
+    assert set(sizes["raw"]) == set(sizes["vm"]) == {1}, "the machine that they share takes one command at a time"
+    assert set(sizes["xfs"]) == {3}
+    for level in laid.levels():
+        assert [each for turn in layout.turns(level) for each in turn] == level

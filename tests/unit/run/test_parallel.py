@@ -15,10 +15,10 @@ from strata import layers, workloads
 from strata.errors import BadInput, HostLost, Interrupted, Refused
 from strata.hosts.fake import FakeHost
 from strata.model import Command, Rule, Testbed
-from strata.run import at_once
 from strata.run import campaign as running
+from strata.run import parallel
 from strata.run import plan as planning
-from strata.run.at_once import Worker
+from strata.run.parallel import Worker
 from strata.run.progress import Progress, TrialEnded, VisitEnded, VisitStarted
 from strata.run.signals import Interrupts
 from strata.run.sites import LastingSites
@@ -42,7 +42,7 @@ def test_every_item_once_and_all_at_work(number: int) -> None:
             together.wait(30)  # would never pass if they came one after the other
         done.append(item)
 
-    at_once.each(range(20), workers(number), work)
+    parallel.each(range(20), workers(number), work)
     assert sorted(done) == list(range(20))
 
 
@@ -60,18 +60,18 @@ def test_after_one_that_fails_none_begins_and_those_under_way_end() -> None:
         done.append(item)
 
     with pytest.raises(HostLost, match="gone"):
-        at_once.each(range(50), workers(2), work)
+        parallel.each(range(50), workers(2), work)
     assert 1 in done and len(done) < 49
 
 
 def test_only_by_the_virtual_clock_and_only_as_many_as_fit() -> None:
-    at_once.check(Testbed(), 1, 0)
-    at_once.check(EXACT, 1, 0)  # whether one fits is asked when it is started
-    at_once.check(EXACT, 2, 16 << 30)
+    parallel.check(Testbed(), 1, 0)
+    parallel.check(EXACT, 1, 0)  # whether one fits is asked when it is started
+    parallel.check(EXACT, 2, 16 << 30)
     with pytest.raises(BadInput, match="--on lab --clock virtual"):
-        at_once.check(replace(EXACT, clock="real"), 2, 64 << 30)
+        parallel.check(replace(EXACT, clock="real"), 2, 64 << 30)
     with pytest.raises(Refused, match=r"3 lab machines of 8\.0 GiB do not fit in the 20\.0 GiB .* take --jobs 2"):
-        at_once.check(EXACT, 3, 20 << 30)
+        parallel.check(EXACT, 3, 20 << 30)
 
 
 def run(directory: Path, number: int, told: list[Progress]) -> None:
