@@ -12,9 +12,10 @@ from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.campaign import DiskSpec
 from strata.errors import BadInput
-from strata.model import Disk, Facts
+from strata.model import Disk, Facts, GuestImage
 from strata.run import plan as planning
 from strata.run.directories import Directory
+from strata.run.sites import GuestLook
 
 FACTS = Facts(
     hostname="h",
@@ -41,6 +42,7 @@ def plan(
     claimed: tuple[Disk, ...] = (),
     memory: int | None = None,
     own: Mapping[str, Directory] | None = None,
+    guests: GuestLook | None = None,
 ) -> planning.Plan:
     campaign = campaigns.from_expressions(
         [expression],
@@ -52,7 +54,7 @@ def plan(
     roles = {role for stack in campaign.stacks for role in stack.disks()}
     disks = planning.disks_for(campaign.stacks, dict.fromkeys(roles, DiskSpec(disk_bytes)), claimed)
     found = [(call, workloads.find(call)) for call in campaign.workloads]
-    return planning.make(campaign.stacks, found, layers.drivers(), facts, disks, memory, own)
+    return planning.make(campaign.stacks, found, layers.drivers(), facts, disks, memory, own, guests=guests)
 
 
 def test_a_stack_that_cannot_run_is_skipped_with_every_reason_and_the_rest_goes_on() -> None:
@@ -204,3 +206,12 @@ def test_in_a_guest_from_an_image_of_the_user_s_own_only_what_goes_in_by_ssh_can
     assert any("nothing is built in a guest" in why for why in made.skipped[made.stacks[0].text])
     made = plan("disk | vm | ext4", "guest/fio")
     assert any("runs on a guest" in why for why in made.skipped[made.stacks[0].text])
+
+
+def test_of_a_guest_that_cannot_be_every_reason_is_given() -> None:
+    look = GuestLook(image=GuestImage("/guests"), facts=replace(FACTS, filesystems=frozenset({"ext4", "xfs"})))
+    made = plan("disk | xfs | raw(size=100G) | vm(cache=unsafe, aio=native) | btrfs", guests=look)
+    (reasons,) = made.skipped.values()
+    assert any("can grow beyond" in why for why in reasons), "an image larger than the space"
+    assert any("QEMU refuses vm(cache=unsafe, aio=native)" in why for why in reasons)
+    assert any("btrfs" in why for why in reasons), "the kernel of the guest has no btrfs, and the host's has"
