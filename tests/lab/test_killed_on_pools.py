@@ -75,7 +75,9 @@ ls -d /run/containerd /run/docker /run/lxc /run/runc/* 2>/dev/null
 ls /sys/class/net | grep -e '^docker0$' -e 'br0$' -e '^veth'
 wipefs --noheadings "$3"
 for process in $(grep -lsF -e "$1" -e "$2" /proc/[0-9]*/cmdline); do
-  if [ "$process" != "/proc/$$/cmdline" ]; then echo "$process: $(tr '\0' ' ' <"$process")"; fi
+  # What looked for them has found itself, and is gone.
+  words=$(tr '\0' ' ' <"$process")
+  [ "$process" = "/proc/$$/cmdline" ] || [ -z "$words" ] || echo "$process: $words"
 done 2>/dev/null
 true
 """
