@@ -30,6 +30,7 @@ DEGREES = 4.0  # of Student's t, for noise and residuals
 USUAL_NOISE = 0.06  # spread of one visit that is assumed before there are repeats
 USUAL_NOISE_WEIGHT = 3.0  # in visits
 DRIFT_PER_ROOT_HOUR = 0.03
+USUAL_DRIFT_WEIGHT = 4.0  # in steps
 _LEVEL_PRECISION = 1e-2  # of the first time: the overall level is not known beforehand
 _SHORTEST_STEP_H = 0.02
 _FEWEST_TO_TRUST_A_HIGH = 3  # visits before a surprisingly good reading is treated as an outlier
@@ -234,6 +235,7 @@ def fit(
         weight[(off > 0) & (count[k] < _FEWEST_TO_TRUST_A_HIGH)] = 1.0
         noise2, pooled = _noise(k, weight * square, count)
         spread2, heavy = _spreads(shape, solved, spread2, heavy)
+        walk = _walk(times, _rate(solved, times, drift))
         if turn == 0:
             heavy[_agreeing_highs(solved, k, off, count, pooled)] = _FREE
     off, _ = solved.residuals(k, step, y - level)
@@ -278,6 +280,18 @@ def _agreeing_highs(solved: _Solved, k: Ints, off: Array, count: Ints, pooled: f
     with np.errstate(invalid="ignore", divide="ignore"):
         surprise = total / np.sqrt(count * pooled)
     return np.flatnonzero((count >= 2) & (surprise > _HIGH)).astype(np.int64)
+
+
+def _rate(solved: _Solved, times: Array, usual: float) -> float:
+    """Of the walk, per root of an hour: one step of EM, pulled towards `usual`; 0 stays 0."""
+    if usual == 0 or times.size < 2:
+        return usual
+    at = np.arange(solved.effects, solved.effects + times.size)
+    mean, cov = solved.mean[at], solved.cov[np.ix_(at, at)]
+    moved = np.diff(mean) ** 2 + np.diag(cov)[1:] + np.diag(cov)[:-1] - 2 * np.diag(cov, 1)
+    square = moved / np.maximum(np.diff(times), _SHORTEST_STEP_H)
+    weight = USUAL_DRIFT_WEIGHT
+    return float(np.sqrt((square.sum() + weight * usual**2) / (square.size + weight)))
 
 
 @dataclass(frozen=True, slots=True)

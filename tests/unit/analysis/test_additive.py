@@ -145,3 +145,21 @@ def test_a_step_of_the_drift_does_not_bridge_a_night() -> None:
     step, times = additive.steps_of(np.array([0.0, 0.1, 0.2, 14.0, 14.1]))
     assert step.tolist() == [0, 0, 0, 1, 1]
     assert times == pytest.approx([0.1, 14.05])
+
+
+def test_how_fast_the_machine_drifts_is_learned() -> None:
+    """Ten times the usual rate is not taken for noise of the stacks. By the virtual clock there is none to learn."""
+    chance = np.random.default_rng(8)
+    count, per_hour = 240, 45
+    hour = np.arange(count) / per_hour
+    walk = np.cumsum(chance.normal(0, 0.3 / np.sqrt(per_hour), count))
+    stack = np.concatenate([chance.permutation(12) for _ in range(count // 12)])
+    shape = additive.of_codes(np.array([[a, b] for a in range(4) for b in range(3)], dtype=np.int64))
+    value = 0.1 * (stack // 3) + walk + chance.normal(0, 0.02, count)
+    found = additive.fit(shape, Readings(stack, value, hour))
+    step, _ = additive.steps_of(hour)
+    means = np.bincount(step, walk) / np.bincount(step)
+    assert np.corrcoef(found.drift, means)[0, 1] > 0.98
+    slow = additive.fit(shape, Readings(stack, value, hour), drift=0.0)
+    assert np.median(found.noise) < 0.5 * np.median(slow.noise)
+    assert np.ptp(slow.drift) < 0.02
