@@ -93,8 +93,12 @@ class Noise:
         if at_trial.random() < self._interference:
             error -= at_trial.uniform(0.05, 0.5)
         if self._drift:
-            error += self._drift * profile.drift * self._path.at(hour)
+            error += self.drift(stack, hour)
         return error
+
+    def drift(self, stack: str, hour: float) -> float:
+        """The part of the error that is the machine's, as this stack feels it."""
+        return self._drift * self.profile(stack).drift * self._path.at(hour)
 
 
 class _Drift:

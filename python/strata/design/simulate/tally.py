@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from strata.analysis.additive import Array
 from strata.design.simulate.ours import MARGIN, run_adaptive, run_race
 from strata.design.simulate.peers import Ended, halving, interleaved, phoronix, sequential
 from strata.design.simulate.truth import Machine
@@ -50,8 +51,9 @@ class Campaign:
     stated: float | None
 
 
-def judge(ended: Ended, machine: Machine, margin: float = MARGIN) -> Campaign:
-    level = machine.truth.level
+def judge(ended: Ended, machine: Machine, margin: float = MARGIN, level: Array | None = None) -> Campaign:
+    """`level`: what is held to be true, where that is not what the stacks are in the long run."""
+    level = machine.truth.level if level is None else level
     below = float(level.max() - level[ended.chosen])
     gap = level - level[ended.chosen]
     there = np.isfinite(ended.low) & np.isfinite(ended.high)

@@ -102,6 +102,14 @@ class Pretended:
         return float(self.truth.level[stack]) + error
 
 
+def level_of_the_day(machine: Pretended) -> Array:
+    """How good each stack was over the hours that the machine was used, with what it felt of the drift."""
+    hours = np.linspace(0, machine.seconds / 3600, 50)
+    names = ["the one stack" if machine.alike else str(k) for k in range(machine.truth.level.size)]
+    felt = [np.mean([machine.noise.drift(name, float(hour)) for hour in hours]) for name in names]
+    return np.asarray(machine.truth.level + np.array(felt))
+
+
 def machine_of(truth: Truth, seed: int, noise: str = "realistic") -> Pretended:
     """A fresh machine, switched on at hour 0; the same again for the same arguments."""
     settings = dict(NOISES[noise])
