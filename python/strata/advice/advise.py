@@ -12,12 +12,14 @@ from itertools import combinations
 
 from strata.advice.judge import Judged, features, judge
 from strata.advice.requirements import Requirements
+from strata.advice.tried import tried
 from strata.analysis import modelled
 from strata.analysis.cells import usable
 from strata.analysis.estimate import Estimate
 from strata.analysis.rank import Ranking, Row
 from strata.errors import BadInput
 from strata.model import LayerDriver, Metric, Stack, View
+from strata.probes import PREFIX
 from strata.published.documented import Documents
 
 _SHOWN = 4  # trade-offs of each side, the largest first
@@ -72,7 +74,8 @@ def advise(
     """
     if not stacks:
         raise BadInput("there is nothing to choose from: give the directory of a run with --from, or candidates.")
-    judged = {stack.text: judge(stack, wanted, drivers, known) for stack in stacks}
+    done = tried(runs.values())
+    judged = {stack.text: judge(stack, wanted, drivers, known, done.get(stack.text)) for stack in stacks}
     fit = [text for text, each in judged.items() if not each.unmet]
     out = tuple(each for each in judged.values() if each.unmet)
     if not fit:
@@ -93,7 +96,9 @@ def _ranking(view: View, fit: Sequence[str], weights: Mapping[str, float] | None
     some = replace(
         view,
         stacks=tuple(text for text in view.stacks if text in kept),
-        trials=tuple(trial for trial in view.trials if trial.stack in kept),
+        # what was tried of features is no load
+        workloads=tuple(load for load in view.workloads if not load.name.startswith(PREFIX)),
+        trials=tuple(t for t in view.trials if t.stack in kept and not t.workload.startswith(PREFIX)),
         failed=tuple(visit for visit in view.failed if visit.stack in kept),
         skipped=tuple(skip for skip in view.skipped if skip.stack in kept),
         halted=tuple(skip for skip in view.halted if skip.stack in kept),
@@ -101,12 +106,12 @@ def _ranking(view: View, fit: Sequence[str], weights: Mapping[str, float] | None
     )
     if not usable(some):
         return None
-    return modelled.ranking(some, None if weights is None else _weighed(view, weights))
+    return modelled.ranking(some, None if weights is None else _weighed(some, weights))
 
 
 def _weighed(view: View, weights: Mapping[str, float]) -> list[float]:
     """In the order of the view; a workload goes by any part of its text that no other has."""
-    found = dict.fromkeys((workload.text for workload in view.workloads), 0.0)
+    found = dict.fromkeys((load.text for load in view.workloads), 0.0)
     for name, weight in weights.items():
         match = [name] if name in found else [text for text in found if name in text]
         if len(match) != 1:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from strata.advice.requirements import Requirements
+from strata.advice.tried import Tried
 from strata.model import LayerDriver, Node, Redundant, Stack
 from strata.published.documented import Claim, Documents, Risk
 from strata.units import human_size
 
-Basis = Literal["documented", "plan", "arithmetic"]
-"""How something is known: documents say it; the plan of the stack shows it; it was counted from documents."""
+Basis = Literal["tried", "documented", "plan", "arithmetic"]
+"""How something is known: it was done; documents say it; the plan of the stack shows it; it was counted from these."""
 
 _TB = 10**12
 
@@ -38,9 +39,15 @@ class Judged:
         return tuple(answer for answer in self.answers if not answer.met)
 
 
-def judge(stack: Stack, wanted: Requirements, drivers: Mapping[str, LayerDriver], known: Documents) -> Judged:
-    """The answers are in the order of the requirements, the same for every stack."""
-    answers = [_feature(stack, group, known) for group in wanted.needs]
+def judge(
+    stack: Stack,
+    wanted: Requirements,
+    drivers: Mapping[str, LayerDriver],
+    known: Documents,
+    tried: Mapping[str, Tried] | None = None,
+) -> Judged:
+    """The answers are in the order of the requirements, the same for every stack. `tried`: features of this stack."""
+    answers = [_feature(stack, group, known, tried or {}) for group in wanted.needs]
     if wanted.max_memory_bytes is not None:
         answers.append(_memory(stack, wanted, wanted.max_memory_bytes, known))
     if wanted.survive:
@@ -94,9 +101,17 @@ def _claims(stack: Stack, feature: str, known: Documents) -> tuple[list[Claim], 
     return [claim for claim in yes if claim.layer not in denied], otherwise, no
 
 
-def _feature(stack: Stack, group: tuple[str, ...], known: Documents) -> Answer:
+def _feature(stack: Stack, group: tuple[str, ...], known: Documents, tried: Mapping[str, Tried]) -> Answer:
     requirement = " or ".join(group)
     for feature in group:
+        if feature in tried and tried[feature].holds:
+            return Answer(requirement, True, f"{feature}: {tried[feature].why}", "tried")
+    if all(feature in tried for feature in group):
+        reasons = [f"no {feature}: {tried[feature].why}" for feature in group]
+        return Answer(requirement, False, "; ".join(reasons), "tried")
+    for feature in group:
+        if feature in tried:
+            continue  # and is not so, whatever documents say
         yes, _, _ = _claims(stack, feature, known)
         if yes:
             return Answer(requirement, True, f"{feature}: {yes[0].layer} ({yes[0].source})", "documented")

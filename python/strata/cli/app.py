@@ -244,6 +244,26 @@ def advise(
 
 
 @app.command()
+def features(
+    what: Annotated[
+        list[str], typer.Argument(metavar="[EXPRESSION...]", help="stacks that end in a directory or a device")
+    ] = [],  # noqa: B006
+    everything: Annotated[bool, typer.Option("--all", help="the stacks that people choose among")] = False,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="where the evidence is kept")] = Path(
+        "runs/features"
+    ),
+    size: _Size = [],  # noqa: B006
+    on: _On = None,
+    debian: _Debian = None,
+    kernel: _Kernel = None,
+) -> None:
+    """What stacks can do: every yes and no tried on a fresh stack, and where documents say otherwise."""
+    from strata.cli import features, written
+
+    features.features(what, everything, out, size, written.Where(on, None, debian, kernel, (), None, ()))
+
+
+@app.command()
 def compare(
     directory: _Directory,
     other: Annotated[

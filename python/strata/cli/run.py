@@ -54,6 +54,31 @@ def run(
     profile: str | None = None,
     jobs: int = 1,
 ) -> None:
+    directory = carry_out(what, loads, out, decide, sizes, device, wipe, where, yes, as_json, profile, jobs)
+    model = verdict.model_of(directory)
+    verdict.print_verdict(model, as_json)
+    report = verdict.write_report(model, directory / "report.html")
+    if not as_json:
+        print(f"\nThe whole report: {report}")
+    if model.failed:
+        raise typer.Exit(1)
+
+
+def carry_out(
+    what: list[str],
+    loads: list[str],
+    out: Path | None,
+    decide: Decide,
+    sizes: list[str],
+    device: list[str],
+    wipe: list[str],
+    where: written.Where,
+    yes: bool,
+    as_json: bool,
+    profile: str | None = None,
+    jobs: int = 1,
+) -> Path:
+    """All but what is said at the end; returns the directory of the run."""
     campaign = beside.fitted(written.campaign(what, loads, sizes, where, profile))
     parallel.check(campaign.testbed, jobs, emulator.available_memory())
     given = session.devices(device, wipe)
@@ -77,13 +102,7 @@ def run(
         finally:
             if store is not None:
                 store.close()
-    model = verdict.model_of(directory)
-    verdict.print_verdict(model, as_json)
-    report = verdict.write_report(model, directory / "report.html")
-    if not as_json:
-        print(f"\nThe whole report: {report}")
-    if model.failed:
-        raise typer.Exit(1)
+    return directory
 
 
 def _execute(order: running.Order, store: Store, jobs: int, interrupts: Interrupts, as_json: bool) -> None:

@@ -46,6 +46,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=None,
+    deployed=False,
     tools={"fio": "fio", "blkdiscard": "util-linux"},
     metrics=(
         Metric("precondition.rounds", "count", "neither", "rounds of random writes until the disk was steady"),

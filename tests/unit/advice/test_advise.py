@@ -170,6 +170,32 @@ def test_disks_that_are_not_at_hand() -> None:
     assert answer.why == "it takes 4 hdd"
 
 
+def tried_view(text: str, feature: str, holds: float | None) -> View:
+    holding = Metric("holds", "ratio", "higher")
+    took = Metric("probe_s", "s", "lower")
+    workload = WorkloadView(f"feature/{feature}", f"feature/{feature}", took, {"holds": holding, "probe_s": took})
+    metrics = {"probe_s": 1.0} if holds is None else {"probe_s": 1.0, "holds": holds}
+    trial = TrialResult(1, text, 0, 0, workload.text, Outcome.OK, None, 0.0, 1.0, metrics, {}, (),
+                        (f"{feature}: what showed",))  # fmt: skip
+    return dataclasses.replace(empty(), stacks=(text,), workloads=(workload,), trials=(trial,))
+
+
+@pytest.mark.parametrize(
+    ("holds", "met", "basis"), [(1.0, True, "tried"), (0.0, False, "tried"), (None, True, "documented")]
+)
+def test_what_was_tried_counts_before_what_documents_say(holds: float | None, met: bool, basis: str) -> None:
+    wanted = Requirements(needs=(("checksums",),))
+    found = advise(
+        [stack("disk | btrfs")], {"runs/f": tried_view("disk | btrfs", "checksums", holds)}, wanted, drivers(), KNOWN
+    )
+    each = found.ruled_out or found.unmeasured
+    (answer,) = each[0].answers
+    assert (answer.met, answer.basis) == (met, basis)
+    assert found.choice is None, "how long a probe took is no figure to choose by"
+    if basis == "tried":
+        assert "what showed (tried in made up)" in answer.why
+
+
 # ---------------------------------------------------------------- the choice
 
 

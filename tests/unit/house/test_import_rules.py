@@ -21,6 +21,7 @@ ROOMS = [
     "design",
     "recipes",
     "advice",
+    "probes",
     "published",
     "layers",
     "workloads",

@@ -1,0 +1,81 @@
+"""What a probe is, and the words of its script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from strata.model import Kind, Metric
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What trying it showed. `holds` None: it could not be tried, and nothing is known."""
+
+    holds: bool | None
+    why: str  # a sentence, with the figures that show it
+    figures: Mapping[str, float] = field(default_factory=dict)  # by the names of the probe's metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    name: str  # of the feature, as documents call it
+    about: str
+    accepts: frozenset[Kind]
+    script: str  # $1: a fresh directory, or a device whose content may be overwritten
+    judge: Callable[[Mapping[str, str]], Finding]  # of the lines that it printed
+    metrics: tuple[Metric, ...] = ()
+    data_bytes: int = 256 * MIB  # room that it needs
+    tools: Mapping[str, str] = field(default_factory=dict)
+
+
+def words(text: str) -> dict[str, str]:
+    """The NAME=VALUE lines of an answer."""
+    return dict(re.findall(r"^([a-z][a-z0-9_]*)=(.*)$", text, re.MULTILINE))
+
+
+def number(found: Mapping[str, str], name: str) -> float | None:
+    value = found.get(name, "")
+    return float(value) if re.fullmatch(r"-?\d{1,19}(\.\d{1,9})?", value) else None
+
+
+SHELL = """\
+say() { echo "$1=$2"; }
+# What a program said, on one line.
+line() { tr '\\n' ' ' | sed 's/ *$//'; }
+now() { date +%s%N; }
+since() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.6f", (b - a) / 1e9 }'; }
+LVM='devices { use_devicesfile=0 scan_lvs=1 hints="none" } backup { backup=0 archive=0 } activation { monitoring=0 }'
+fs= source=
+if [ -d "$1" ]; then
+  fs=$(findmnt --noheadings --output FSTYPE --target "$1")
+  source=$(findmnt --noheadings --nofsroot --output SOURCE --target "$1")
+elif [ -b "$1" ]; then
+  source=$(readlink -f -- "$1")
+fi
+# The volume of LVM that all this lies on, as GROUP VOLUME TYPE POOL; nothing when it is none.
+volume() {
+  [ -b "$source" ] && command -v lvs >/dev/null 2>&1 || return 0
+  lvs --config "$LVM" --noheadings --options vg_name,lv_name,segtype,pool_lv "$source" 2>/dev/null || true
+}
+# Bytes in use of the file system.
+used() {
+  sync --file-system -- "$1"
+  if [ "$fs" = zfs ]; then
+    zpool sync "${source%%/*}"; zpool list -H -p -o allocated "${source%%/*}"
+  else
+    df --block-size=1 --output=used -- "$1" | tail -n 1 | tr -d ' '
+  fi
+}
+fill() { head --bytes "${2}M" /dev/urandom >"$1"; }
+"""
+"""What the scripts share. Sets `fs` and `source` from $1."""
+
+TOOLS = {
+    "findmnt": "util-linux",
+    **dict.fromkeys(("df", "head", "sync", "date", "readlink", "stat"), "coreutils"),
+    "awk": "mawk",
+}

@@ -1,0 +1,74 @@
+"""Thin allocation: room is given out when it is first written, and not before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from strata.model import Kind, Metric
+from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
+
+_SIZE_MIB, _WRITTEN_MIB = 64, 8
+
+_SCRIPT = (
+    (
+        SHELL
+        + """\
+target=$1
+if [ -d "$target" ]; then
+  truncate --size SIZEM "$target/file" || exit 1
+  say before "$(stat --format '%b' "$target/file")"
+  dd if=/dev/urandom of="$target/file" bs=1M count=WRITTEN conv=notrunc status=none
+  sync --file-system -- "$target"
+  say after "$(stat --format '%b' "$target/file")"
+  exit 0
+fi
+set -- $(volume)
+given() {
+  case $kind in
+    thin) dmsetup status "$target" | awk '{ print $4 }' ;;
+    vdo) dmsetup status "${1}-${4}-vpool" | awk '{ print $9 * 8 }' ;;
+    zvol) zpool sync "${name%%/*}"; zfs get -H -p -o value referenced "$name" | awk '{ print $1 / 512 }' ;;
+  esac
+}
+name= kind=none
+case ${3:-} in thin) kind=thin ;; vdo) kind=vdo ;; esac
+case $target in
+  /dev/zvol/*)
+    name=${target#/dev/zvol/}
+    [ "$(zfs get -H -p -o value refreservation "$name")" != 0 ] || kind=zvol ;;
+esac
+if [ "$kind" = none ]; then say before "$(($(blockdev --getsize64 "$target") / 512))"; exit 0; fi
+say before "$(given "$@")"
+dd if=/dev/urandom of="$target" bs=1M count=WRITTEN oflag=direct status=none
+sync
+say after "$(given "$@")\""""
+    )
+    .replace("SIZE", str(_SIZE_MIB))
+    .replace("WRITTEN", str(_WRITTEN_MIB))
+)
+
+
+def judge(found: Mapping[str, str]) -> Finding:
+    before, after = (number(found, name) for name in ("before", "after"))
+    if before is None:
+        return Finding(None, "the probe does not say how much was given out")
+    first = before * 512
+    if after is None:
+        return Finding(False, f"all of its {first / MIB:.0f} MiB are its own from the start")
+    grown = after * 512 - first
+    why = (
+        f"{first / MIB:.1f} MiB were given out before any write, and {grown / MIB:.1f} MiB more for {_WRITTEN_MIB} MiB"
+    )
+    return Finding(first < _WRITTEN_MIB * MIB and grown > 0, why, {"thin_bytes": first})
+
+
+PROBE = Probe(
+    name="thin",
+    about="Writes 8 MiB to a new file of 64 MiB, or to the volume, and counts what was given out.",
+    accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
+    script=_SCRIPT,
+    judge=judge,
+    metrics=(Metric("thin_bytes", "bytes", "lower", "given out before anything was written"),),
+    data_bytes=2 * _SIZE_MIB * MIB,
+    tools={"truncate": "coreutils", "dd": "coreutils", "blockdev": "util-linux", **TOOLS},
+)

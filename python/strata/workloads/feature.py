@@ -1,0 +1,75 @@
+"""`feature/NAME`: tries what a stack can do, once, and keeps what showed it. See `strata.probes`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from strata.errors import WorkloadFailed
+from strata.model import (
+    Call,
+    Command,
+    Facts,
+    Measured,
+    Metric,
+    Target,
+    TrialOutput,
+    TrialPlan,
+    Workload,
+    WorkloadInfo,
+)
+from strata.probes import Probe, probes
+from strata.probes._probe import words
+from strata.workloads._common import declared, last_lines
+
+HOLDS = Metric("holds", "ratio", "higher", "1: it was done; 0: it was tried and is not so")
+_TOOK = Metric("probe_s", "s", "lower", "how long trying it took")
+
+
+@dataclass(slots=True)
+class Feature:
+    info: WorkloadInfo
+    probe: Probe
+
+    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
+        # Beside root only what every Debian has, and what the layers of the stack ask for themselves.
+        return [] if facts.root else [f"{spec.text} needs root; run Strata as root"]
+
+    def checks(self, spec: Call) -> list[Command]:
+        return []
+
+    def data_bytes(self, spec: Call) -> int:
+        return self.probe.data_bytes
+
+    def primary_of(self, spec: Call) -> Metric:
+        return declared(self.info, self.info.primary)
+
+    def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        command = Command(("sh", "-c", self.probe.script, "sh", target.path), timeout_s=1800.0)
+        return TrialPlan(prepare=(), measure=command, collect={}, buffered=True)
+
+    def read(self, spec: Call, output: TrialOutput) -> Measured:
+        if output.exit_code != 0:
+            said = last_lines(output.stderr) or "it said nothing"
+            raise WorkloadFailed(f"the probe {self.probe.name} ended with exit code {output.exit_code}: {said}")
+        found = self.probe.judge(words(output.stdout))
+        metrics: Mapping[str, float] = {_TOOK.name: output.wall_s, **found.figures}
+        if found.holds is not None:
+            metrics = {**metrics, HOLDS.name: float(found.holds)}
+        return Measured(metrics=metrics, notes=(f"{self.probe.name}: {found.why}",))
+
+
+def _feature(probe: Probe) -> Feature:
+    info = WorkloadInfo(
+        name=f"feature/{probe.name}",
+        about=probe.about,
+        params=(),
+        metrics=(_TOOK, HOLDS, *probe.metrics),
+        primary=_TOOK.name,  # what it holds is no figure to rank by: a feature that is not there is 0
+        accepts=probe.accepts,
+        tools=probe.tools,
+    )
+    return Feature(info, probe)
+
+
+WORKLOADS: tuple[Workload, ...] = tuple(_feature(probe) for probe in probes().values())
