@@ -28,7 +28,7 @@ cat >/root/recipe.sh <<'RECIPE_OF_STRATA'
 RECIPE_OF_STRATA
 sh /root/recipe.sh apply >&2
 echo '{mark}'; sh /root/recipe.sh inspect
-{stop}
+{{ {stop}; }} >&2
 sh /root/recipe.sh check >&2 && {{ echo "what was ended is not noticed" >&2; exit 1; }}
 sh /root/recipe.sh apply >&2
 echo '{mark}'; sh /root/recipe.sh inspect
