@@ -10,11 +10,12 @@ import os
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from strata.campaign import parse_stacks
 from strata.errors import BadInput
 from strata.layers import catalogue, drivers
-from strata.recipes import plan
+from strata.recipes import plan, shell
 from strata.recipes.formats import formats
 
 HERE = Path(__file__).parent
@@ -76,3 +77,51 @@ def test_every_format_says_what_it_writes() -> None:
         assert form.name == name
         assert form.about
         assert not form.about.endswith(".")
+
+
+# Source: curtin/block/schemas.py, the properties and what is required; it takes no others.
+CURTIN = {
+    "disk": ({"id", "type", "path"}, {"wipe", "ptable", "name", "serial", "wwn", "preserve", "grub_device"}),
+    "raid": ({"id", "type", "name", "raidlevel", "devices"}, {"spare_devices", "mdname", "ptable"}),
+    "lvm_volgroup": ({"id", "type", "name", "devices"}, {"uuid"}),
+    "lvm_partition": ({"id", "type", "name", "volgroup"}, {"size"}),
+    "bcache": ({"id", "type"}, {"name", "backing_device", "cache_device", "cache_mode"}),
+    "format": ({"id", "type", "volume", "fstype"}, {"name", "preserve", "uuid", "label"}),
+    "mount": ({"id", "type"}, {"path", "device", "fstype", "options", "spec"}),
+    "zpool": ({"id", "type", "pool", "vdevs"}, {"pool_properties", "fs_properties", "mountpoint"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "roles"),
+    [
+        ("disk | ext4(noatime)", ["disk"]),
+        ("3*disk | md(raid1, spares=1) | lvm | xfs", ["disk", "disk", "disk"]),
+        ("hdd + ssd | bcache(writeback) | btrfs(compress=zstd)", ["hdd", "ssd"]),
+        ("disk | zfs(compression=lz4, ashift=12)", ["disk"]),
+    ],
+)
+def test_curtin_knows_every_word(text: str, roles: list[str]) -> None:
+    (stack,) = parse_stacks(text, catalogue())
+    given = plan.mapped([f"{role}=/dev/disk/by-id/wwn-{number}" for number, role in enumerate(roles)], {})
+    (file,) = formats()["curtin"].write(plan.recipe(stack, drivers(), given))
+    items = YAML(typ="safe").load(file.text)["storage"]["config"]
+    known = set()
+    for item in items:
+        required, more = CURTIN[item["type"]]
+        assert required <= item.keys() <= required | more, item
+        refers = [item.get(name) for name in ("device", "volume", "volgroup", "backing_device", "cache_device")]
+        refers += [*item.get("devices", []), *item.get("vdevs", []), *item.get("spare_devices", [])]
+        assert {each for each in refers if each} <= known, "an item comes after what it refers to"
+        known.add(item["id"])
+
+
+def test_a_playbook_holds_the_script_and_applies_it_only_where_it_is_not_in_place() -> None:
+    (stack,) = parse_stacks("disk | ext4", catalogue())
+    recipe = plan.recipe(stack, drivers(), plan.mapped(["disk=/dev/disk/by-id/a"], {}))
+    (file,) = formats()["ansible"].write(recipe)
+    (play,) = YAML(typ="safe").load(file.text)
+    copy = next(task for task in play["tasks"] if "ansible.builtin.copy" in task)["ansible.builtin.copy"]
+    assert shell.render(recipe) in copy["content"]
+    assert play["tasks"][-1]["when"] == "strata_check.rc != 0"
+    assert play["vars"] == {"strata_wipe": False}

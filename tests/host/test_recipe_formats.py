@@ -1,0 +1,80 @@
+"""Recipes in other formats, read by the programs that they are for, where those are installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from strata.campaign import parse_stacks
+from strata.layers import catalogue, drivers
+from strata.recipes import plan
+from strata.recipes.formats import formats
+
+pytestmark = pytest.mark.host
+
+STACKS = {
+    "plain": ("disk | ext4(noatime)", ["disk"]),
+    "guest": ("2*hdd | md(raid1) | lvmthin | xfs(noatime) | qcow2(size=1G) | vm(cache=writeback, write_iops=100)",
+              ["hdd", "hdd"]),
+    "pool": ("disk | zfs(prefetch=off)", ["disk"]),
+}  # fmt: skip
+
+
+def written(form: str, case: str, directory: Path) -> list[Path]:
+    text, roles = STACKS[case]
+    (stack,) = parse_stacks(text, catalogue())
+    given = plan.mapped([f"{role}=/dev/disk/by-id/wwn-{number}" for number, role in enumerate(roles)], {})
+    paths = []
+    for file in formats()[form].write(plan.recipe(stack, drivers(), given)):
+        paths.append(directory / file.name)
+        paths[-1].write_text(file.text)
+    return paths
+
+
+def needs(*programs: str) -> None:
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"{' and '.join(missing)} is not installed")
+
+
+def accepted(*argv: str) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and not done.stdout.strip(), (done.stdout, done.stderr)
+    assert not done.stderr.strip(), done.stderr
+
+
+@pytest.mark.parametrize("case", STACKS)
+def test_systemd_takes_the_units(case: str, tmp_path: Path) -> None:
+    needs("systemd-analyze")
+    units = [str(path) for path in written("systemd", case, tmp_path)]
+    assert units
+    accepted("systemd-analyze", "verify", "--man=no", *units)
+    broken = Path(units[0])
+    broken.write_text(broken.read_text().replace("[Unit]", "[Unit]\nNoSuchWord=1"))
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", units[0]], capture_output=True, text=True)
+    assert "NoSuchWord" in done.stderr, "this systemd says nothing of words that it does not know"
+
+
+@pytest.mark.parametrize("case", STACKS)
+def test_ansible_takes_the_playbook(case: str, tmp_path: Path) -> None:
+    needs("ansible-playbook")
+    (playbook,) = written("ansible", case, tmp_path)
+    argv = ["ansible-playbook", "--syntax-check", "-i", "localhost,", str(playbook)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+
+
+def test_libvirt_takes_the_pool(tmp_path: Path) -> None:
+    needs("virt-xml-validate", "xmllint")
+    for case in ("plain", "guest", "pool"):
+        accepted("virt-xml-validate", str(written("libvirt", case, tmp_path)[0]), "storagepool")
+
+
+@pytest.mark.parametrize("case", ["plain", "pool"])
+def test_nix_reads_the_configuration_of_disko(case: str, tmp_path: Path) -> None:
+    needs("nix-instantiate")
+    (file,) = written("disko", case, tmp_path)
+    subprocess.run(["nix-instantiate", "--parse", str(file)], check=True, capture_output=True, timeout=100)
