@@ -70,6 +70,16 @@ def features(stack: Stack, known: Documents) -> frozenset[str]:
     return frozenset(feature for feature in known.features if _claims(stack, feature, known)[0])
 
 
+def documented(stack: Stack, known: Documents) -> dict[str, bool]:
+    """Feature -> whether documents say that the stack, as it is written, has it; without those they are silent on."""
+    found = {}
+    for feature in known.features:
+        yes, otherwise, no = _claims(stack, feature, known)
+        if yes or otherwise or no:
+            found[feature] = bool(yes)
+    return found
+
+
 def survivable(node: Node, drivers: Mapping[str, LayerDriver]) -> int:
     """How many disks below `node` can be lost, whichever they are.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from strata import layers, workloads
-from strata.advice.judge import features as documented_of
+from strata.advice.judge import documented
 from strata.campaign import parse_stacks
 from strata.cli import run as running
 from strata.cli import written
@@ -42,8 +42,8 @@ def features(what: Sequence[str], everything: bool, out: Path, sizes: list[str],
         texts, once = [stack.text for stack in group], running.Decide(rounds=1)
         running.carry_out(texts, loads, directory, once, sizes, [], [], where, yes=False, as_json=True)
         view = reader.view(directory)
-        said = {stack.text: documented_of(stack, known) for stack in group}
-        sys.stdout.write(report.render(view, said, list(known.features)))
+        said = {stack.text: documented(stack, known) for stack in group}
+        sys.stdout.write(report.render(view, said))
 
 
 def _by_kind(stacks: Sequence[Stack]) -> dict[Kind, list[Stack]]:

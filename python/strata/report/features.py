@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from strata.advice.tried import holds, trials
 from strata.model import View
 
 
-def render(view: View, documented: Mapping[str, frozenset[str]], known: Sequence[str]) -> str:
-    """`documented`: stack -> features that documents give it. `known`: all features that documents speak of."""
+def render(view: View, documented: Mapping[str, Mapping[str, bool]]) -> str:
+    """`documented`: stack -> feature -> whether documents say that it has it."""
     lines: list[str] = []
     disagreements: list[str] = []
     cells = trials(view)
@@ -20,8 +20,8 @@ def render(view: View, documented: Mapping[str, frozenset[str]], known: Sequence
             shown = {True: "yes", False: "no", None: "?"}[answer]
             why = "; ".join(trial.notes) if answer is not None or not trial.reason else trial.reason
             lines.append(f"  {shown:4}{name:12} {why.removeprefix(f'{name}: ')}")
-            said = name in documented.get(stack, frozenset())
-            if answer is not None and name in known and answer is not said:
+            said = documented.get(stack, {}).get(name)
+            if answer is not None and said is not None and answer is not said:
                 disagreements.append(f"  {stack}: {name} is {shown}, and documents say {'yes' if said else 'no'}")
     for skip in view.skipped:
         lines += [f"{skip.stack}: skipped", *(f"  {reason}" for reason in skip.reasons)]
