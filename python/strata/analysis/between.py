@@ -11,6 +11,7 @@ are used, each held against the same ratio here.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -100,6 +101,30 @@ class Held:
     agreement: Agreement
 
 
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A published finding without figures, and what it means among the stacks of a run."""
+
+    workload: str  # name
+    better: str  # as the study calls them
+    worse: str
+    better_like: str  # patterns of texts of stacks
+    worse_like: str
+    ratio: str  # as printed
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """A finding tried again on one pair of stacks."""
+
+    claimed: Claimed
+    workload: str
+    stack: str  # which the study would have better
+    other: str
+    here: Estimate
+    agreement: Agreement
+
+
 def runs(first: View, second: View) -> Comparison:
     """Raises BadInput when they have no stack, or no workload, in common that both have figures of."""
     workloads = [(mine, theirs) for mine in first.workloads for theirs in second.workloads if mine.text == theirs.text]
@@ -160,6 +185,40 @@ def held(view: View, printed: Sequence[Printed]) -> tuple[Held, ...]:
             + "\nRun two of these with one of " + ", ".join(dict.fromkeys(each.workload for each in printed)) + "."
         )  # fmt: skip
     return tuple(found)
+
+
+def retried(view: View, claims: Sequence[Claimed]) -> tuple[Retried, ...]:
+    """Every finding on every pair of stacks that it is about, by the metric that decides.
+
+    A stack that both kinds match is of the narrower one. Raises BadInput when no finding is about two stacks here.
+    """
+    found = []
+    for claimed in claims:
+        for workload in (each for each in view.workloads if _alike(claimed.workload, each.name)):
+            trials = [trial for trial in usable(view) if trial.workload == workload.text]
+            levels = _levels(figures(trials, workload.primary.name).visits, workload.primary)
+            kinds = [
+                {stack for stack in levels if re.search(like, stack)}
+                for like in (claimed.better_like, claimed.worse_like)
+            ]
+            better, worse = _apart(*kinds)
+            for stack in (each for each in view.stacks if each in better):
+                for other in (each for each in view.stacks if each in worse):
+                    here = _ratio(levels[stack], levels[other], view.rule.confidence)
+                    found.append(Retried(claimed, workload.text, stack, other, here, _agreement(2.0, here, view)))
+    if not found:
+        about = [f"{claimed.better} before {claimed.worse} under {claimed.workload}" for claimed in claims]
+        raise BadInput(
+            "this run has no two stacks that a finding of the study is about; they are:\n  " + "\n  ".join(about)
+            + "\nRun the study's campaign."
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _apart(better: set[str], worse: set[str]) -> tuple[set[str], set[str]]:
+    """Without what is in both, which is of the narrower kind where one holds the other, else of neither."""
+    both = better & worse
+    return (better if better < worse else better - both), (worse if worse < better else worse - both)
 
 
 # ---------------------------------------------------------------- two runs

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from strata import layers, published, workloads
 from strata.analysis import between
-from strata.analysis.between import Printed
+from strata.analysis.between import Claimed, Printed
 from strata.errors import BadInput
 from strata.model import View
 from strata.report import comparison
@@ -37,15 +37,22 @@ def _with_study(view: View, name: str, as_json: bool) -> None:
     if not name:
         raise BadInput(f"published: which study? They are {', '.join(published.names())}.")
     study = published.study(name, layers.catalogue(), workloads.catalogue())
+    title = f"{study.title} ({study.year}), {study.testbed}; {study.repeats}"
+    about: dict[str, object] = {"study": name, "year": study.year, "source": study.source}
+    if study.pairs:
+        claims = [Claimed(p.workload, p.better, p.worse, p.better_like, p.worse_like, p.ratio) for p in study.pairs]
+        tried = between.retried(view, claims)
+        if as_json:
+            _print_json({**about, "retried": [asdict(each) for each in tried]})
+        else:
+            sys.stdout.write(comparison.of_findings(tried, title, study.source, study.left_out))
+        return
     printed = [Printed(each.stack, each.workload, each.metric, each.goodness) for each in study.figures]
     found = between.held(view, printed)
     if as_json:
-        _print_json(
-            {"study": name, "year": study.year, "source": study.source, "held": [asdict(each) for each in found]}
-        )
-        return
-    title = f"{study.title} ({study.year}), {study.testbed}; {study.repeats}"
-    sys.stdout.write(comparison.of_study(found, title, study.source, study.left_out))
+        _print_json({**about, "held": [asdict(each) for each in found]})
+    else:
+        sys.stdout.write(comparison.of_study(found, title, study.source, study.left_out))
 
 
 def _machines(views: Sequence[View], names: Sequence[str]) -> None:

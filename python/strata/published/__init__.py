@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -36,6 +36,18 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """A finding without figures: stacks of one kind were better than those of another under a workload."""
+
+    workload: str  # name of today
+    better: str  # as the study calls them
+    worse: str
+    better_like: str  # pattern of the texts of today's stacks
+    worse_like: str
+    ratio: str  # as printed: "10", "slightly", ""
+
+
+@dataclass(frozen=True, slots=True)
 class Study:
     name: str
     title: str
@@ -44,6 +56,7 @@ class Study:
     testbed: str
     repeats: str
     figures: tuple[Figure, ...]
+    pairs: tuple[Pair, ...]  # of a study that printed only charts
     left_out: tuple[str, ...]  # sentences: figures that nothing of today can be held against
 
 
@@ -74,7 +87,7 @@ def study(name: str, layers: Catalogue, workloads: WorkloadCatalogue) -> Study:
         raise BadInput(f"published:{name}: no such study; they are {', '.join(names())}.")
     about = _described()[name]
     figures, left_out = [], {}
-    for row in _rows(f"{name}.csv"):
+    for row in _rows(f"{name}.csv") if "metrics" in about else ():
         stack, workload = _today(row["stack"], about), about["workloads"][row["workload"]]
         metric = about["metrics"][row["metric"]]
         missing = next((why for word, why in about.get("missing", {}).items() if word in row["stack"]), None)
@@ -94,8 +107,25 @@ def study(name: str, layers: Catalogue, workloads: WorkloadCatalogue) -> Study:
         testbed=about["testbed"],
         repeats=about["repeats"],
         figures=tuple(figures),
+        pairs=tuple(_pairs(name, about, left_out)) if "stacks" in about else (),
         left_out=tuple(left_out.values()),
     )
+
+
+def _pairs(name: str, about: Mapping[str, Any], left_out: dict[str, str]) -> Iterator[Pair]:
+    like = about["stacks"]
+    for finding in findings():
+        if finding.study != name:
+            continue
+        for workload in finding.workload.split("; "):
+            for better in finding.better.split("; "):
+                for worse in finding.worse.split("; "):
+                    if workload in about["workloads"] and better in like and worse in like:
+                        today = about["workloads"][workload]
+                        yield Pair(today, better, worse, like[better], like[worse], finding.ratio)
+                    else:
+                        key = f"{workload}: {better} before {worse}"
+                        left_out[key] = f"{key} (no single figure or stack of today)."
 
 
 def findings() -> tuple[Finding, ...]:

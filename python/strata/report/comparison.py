@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strata.analysis.between import Comparison, Held, Table, Turn
+from strata.analysis.between import Comparison, Held, Retried, Table, Turn
 from strata.analysis.estimate import Estimate
 from strata.report.numbers import number, scale_for
 
@@ -53,6 +53,21 @@ def of_study(found: Sequence[Held], title: str, source: str, left_out: Sequence[
                 both = f"published {number(row.published):>7}   here {_ratio(row.here):24}"
                 lines.append(f"  {both}  {_AGREEMENTS[row.agreement]}: {row.stack}")
     return "\n".join([*lines, *(f"Left out: {sentence}" for sentence in left_out)]) + "\n"
+
+
+def of_findings(found: Sequence[Retried], title: str, source: str, left_out: Sequence[str]) -> str:
+    """Every finding with the pairs of stacks that try it here."""
+    lines = [
+        title,
+        f"  from {source}",
+        "  It printed no figures: each of its findings is tried on pairs of stacks here.",
+    ]
+    for claimed in dict.fromkeys(each.claimed for each in found):
+        rows = [each for each in found if each.claimed == claimed]
+        said = f", {claimed.ratio}" if claimed.ratio else ""
+        lines += ["", f"{claimed.better} before {claimed.worse} under {claimed.workload} (published{said}):"]
+        lines += [f"  {_ratio(row.here):24} {_AGREEMENTS[row.agreement]}: {row.stack} to {row.other}" for row in rows]
+    return "\n".join([*lines, "", *(f"Left out: {sentence}" for sentence in left_out)]) + "\n"
 
 
 def _table(table: Table, first: str, second: str) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from strata.analysis import between
-from strata.analysis.between import Printed
+from strata.analysis.between import Claimed, Printed
 from strata.errors import BadInput
 from strata.model import Rule, View
 
@@ -142,3 +142,31 @@ def test_a_family_of_scripts_is_any_script() -> None:
     here = view(["a", "b"], trials, workloads=[workload])
     study = [replace(each, workload="command:") for each in printed(a=1.0, b=2.0)]
     assert len(between.held(here, study)) == 1
+
+
+# ---------------------------------------------------------------- findings without figures
+
+ZFS_FIRST = Claimed("fio/rand", "zfs", "all others", r"\| zfs", r"^(?!.*zfs)", "10")
+
+
+def test_a_finding_is_tried_on_every_pair_that_it_is_about() -> None:
+    here = exact({"d | zfs": [90.0, 91.0, 89.0], "d | xfs": [10.0, 10.1, 9.9], "d | ext4": [900.0, 901.0, 899.0]})
+    found = between.retried(here, [ZFS_FIRST])
+    assert [(each.stack, each.other, each.agreement) for each in found] == [
+        ("d | zfs", "d | xfs", "same"),
+        ("d | zfs", "d | ext4", "turned"),
+    ]
+    assert found[0].here.point == pytest.approx(9.0, rel=0.01)
+
+
+def test_a_finding_about_stacks_that_are_not_here() -> None:
+    with pytest.raises(BadInput, match="zfs before all others under fio/rand"):
+        between.retried(exact({"d | xfs": [1.0, 1.0]}), [ZFS_FIRST])
+
+
+def test_a_stack_that_both_kinds_match_is_of_the_narrower_one() -> None:
+    both = replace(ZFS_FIRST, worse_like="d")
+    here = exact({"d | zfs": [1.0, 1.0], "d | xfs": [1.0, 1.0]})
+    assert [(each.stack, each.other) for each in between.retried(here, [both])] == [("d | zfs", "d | xfs")]
+    with pytest.raises(BadInput):
+        between.retried(exact({"d | zfs": [1.0, 1.0], "d | zfs | dir": [1.0, 1.0]}), [both])
