@@ -5,11 +5,15 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from strata.advice import requirements
+from strata.advice.advise import advise
 from strata.campaign import parse_stacks
 from strata.layers import catalogue, drivers
+from strata.published.documented import documents
 from strata.recipes import plan, shell
 from strata.recipes.plan import Recipe
 
@@ -48,9 +52,19 @@ class Case:
     features: str = ""
 
 
+def first_of(requirements_file: str) -> str:
+    """The first candidate that has all that the file requires."""
+    path = Path(__file__).parents[2] / "campaigns" / "requirements" / requirements_file
+    known = documents()
+    wanted = requirements.read(path.read_text(), path.name, known.features)
+    stacks = [stack for text in wanted.candidates for stack in parse_stacks(text, catalogue())]
+    return advise(stacks, {}, wanted, drivers(), known).unmeasured[0].stack
+
+
 CASES = {
-    "mirror and cache": Case(
-        "(2*hdd | md(raid1)) + ssd | lvmcache(writeback) | btrfs(noatime)",
+    # an SSD cache, deduplication with little memory, compression
+    "study 4": Case(
+        first_of("proxmox-2019.yaml"),
         (("hdd", "1G"), ("hdd", "1G"), ("ssd", "512M")),
         "umount /srv/data; dmsetup remove_all; mdadm --stop /dev/md/data-2",
     ),

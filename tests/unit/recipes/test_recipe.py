@@ -131,3 +131,51 @@ def test_answers_come_back_to_the_layers_that_asked() -> None:
         shell.seen(recipe, "0 . .\n")
     with pytest.raises(BadInput, match="is no answer"):
         shell.seen(recipe, "x\n" * len(questions))
+
+
+@pytest.mark.parametrize(
+    ("text", "devices", "again"),
+    [
+        ("disk | ext4", ["a"], ["mount the ext4 file system"]),
+        ("disk | partition | xfs", ["a"], ["find the partition", "mount the xfs file system"]),
+        (
+            "2*disk | md(raid1) | lvmthin | ext4",
+            ["a", "b"],
+            [
+                "make the raid1 array",
+                "wait for the name of the array",
+                "let the array be written to",
+                "make the volume group",
+                "mount the ext4 file system",
+            ],
+        ),
+        ("2*disk | btrfs(raid1)", ["a", "b"], ["tell the kernel of the devices", "mount the btrfs file system"]),
+        ("disk | scheduler(none) | ext4", ["a"], ["set the I/O scheduler none", "mount the ext4 file system"]),
+        ("disk | zfs(prefetch=off)", ["a"],
+         ["load the zfs module", "set zfs_prefetch_disable to 1", "make the ZFS pool"]),
+        (
+            "2*disk | bcache | ext4",
+            ["a", "b"],
+            [
+                "register both and find the cached device",
+                "set how it caches (removed: write dirty data back and detach the cache)",
+                "mount the ext4 file system",
+            ],
+        ),
+        ("disk | sysctl(vm.dirty_ratio, value=5) | ext4", ["a"],
+         ["set the kernel parameter vm.dirty_ratio to 5", "mount the ext4 file system"]),
+    ],
+)  # fmt: skip
+def test_what_a_restart_of_the_machine_ends_is_brought_back(text: str, devices: list[str], again: list[str]) -> None:
+    recipe = made(text, *(f"disk={device}" for device in devices))
+    steps = [step for layer in recipe.layers for step in layer.steps()]
+    assert [step.why for step in steps if step.again is not None] == again
+
+
+def test_no_layer_is_both_deployed_and_only_of_measurements() -> None:
+    for name, info in catalogue().items():
+        if info.needs and info.provides is None:
+            assert plan._is_condition(info), name
+    instruments = {name for name, info in catalogue().items() if not info.deployed}
+    assert {"fill", "age", "warm", "kernel", "debian", "null", "nullblk", "dm", "limit", "existing"} <= instruments
+    assert not instruments & {"md", "lvm", "lvmthin", "lvmcache", "vdo", "bcache", "zfs", "btrfs", "xfs", "ext4", "dir"}
