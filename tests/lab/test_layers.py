@@ -78,7 +78,7 @@ MORE = {
         "2*disk | lvm(raid1, size=256M) | ext4",
         "hdd + ssd | lvmcache(writeback) | xfs",
         "disk | lvm | lvmthin(metadata=16M, size=4G) | ext4",
-        "hdd + ssd | lvmcache(writeback, policy=cleaner) | ext4",
+        "hdd + ssd | lvmcache(writethrough, policy=cleaner) | ext4",
     ],
     "more vdo": ['disk | vdo | ext4(mkfs="-E nodiscard")', 'disk | vdo(deduplication=off) | xfs(mkfs="-K")'],
     "more bcache": ["hdd + ssd | bcache(writearound) | ext4"],

@@ -102,6 +102,11 @@ class LvmCacheDriver:
         reasons = _lvm.lvm_reasons("lvmcache", facts, self.info.tools, ["dm_cache", "dm_cache_smq"])
         if spec["chunk"] is not None and int(spec["chunk"]) % CHUNK_UNIT_BYTES:
             reasons.append(f"lvmcache(chunk={format_size(int(spec['chunk']))}) is not a multiple of 32K; round it.")
+        if spec["policy"] == "cleaner" and spec["mode"] == "writeback":
+            reasons.append(
+                "LVM refuses the policy cleaner, which writes everything out, with writeback; take "
+                "lvmcache(writethrough, policy=cleaner), or the policy smq."
+            )
         return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:

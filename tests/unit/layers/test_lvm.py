@@ -150,6 +150,7 @@ def test_how_many_devices(layer: str, values: dict[str, Value], inputs: int, wor
         ("lvm", {"type": "raid1", "snapshots": GIB}, "write size= instead"),
         ("lvmthin", {"chunk": 100 << 10}, "multiple of 64K"),
         ("lvmcache", {"chunk": 48 << 10}, "multiple of 32K"),
+        ("lvmcache", {"policy": "cleaner", "mode": "writeback"}, "take lvmcache(writethrough, policy=cleaner)"),
         ("vdo", {"slab": 384 * MIB}, "power of two"),
         ("vdo", {"size": 2 * GIB}, "at least 2910M"),
         ("vdo", {"size": 4 * GIB, "slab": 2 * GIB}, "at least 4830M"),
