@@ -249,7 +249,7 @@ def hot_plug(
         )
         block = {"driver": "throttle", "throttle-group": f"limit-{node}", "file": block}
     commands.append(("blockdev-add", block | {"node-name": node, "discard": "unmap", "cache": cache}))
-    device = {
+    device: dict[str, Any] = {
         "driver": "virtio-blk-pci",
         "id": f"dev-{serial(name)}",
         "drive": node,
@@ -259,6 +259,9 @@ def hot_plug(
         "werror": "report",
         "rerror": "report",
     }
+    if model is not None and model.rotational:
+        # No disk that turns takes discards; and a limit on bytes would let those of a mkfs last as long as writing all.
+        device["discard"] = False
     commands.append(("device_add", device))
     return commands
 

@@ -166,6 +166,12 @@ def test_reads_and_writes_of_flash_are_limited_apart() -> None:
     }
 
 
+@pytest.mark.parametrize(("model", "takes"), [("hdd-7200", False), ("ssd-sata", True)])
+def test_a_disk_that_turns_takes_no_discards(model: str, takes: bool) -> None:
+    *_, device = qemu.hot_plug("a", Path("/d/a.img"), "volatile", models.find(model))
+    assert device[1].get("discard", True) is takes
+
+
 def test_a_serial_number_has_twenty_bytes_and_stays_unique() -> None:
     long = ["capacity-tier-of-nvme-1", "capacity-tier-of-nvme-2"]
     serials = [qemu.serial(name) for name in long]
