@@ -18,6 +18,7 @@ from strata.model import Outcome, Rule, TrialResult
 from .learning import campaign, empty, grid
 
 ROUNDS = 20
+PILOT = Path(__file__).parents[3] / "docs" / "concepts" / "deciding" / "pilot" / "visits.parquet"
 
 
 def made_up(seed: int = 1, spread: float = 0.03) -> pl.DataFrame:
@@ -117,6 +118,16 @@ def test_the_halves_of_a_trial() -> None:
     assert of("w(runtime=2s)", 100.0, [90.0], speed_whole_run=95.0) == (None, None), "its warm-up was cut"
     assert of("w", 100.0, [90.0]) == (None, None)
     assert of("w(runtime=2s)", 40.0, [90.0]) == (None, None), "the second half would have none"
+
+
+def test_the_pilot_that_is_kept_is_large_enough() -> None:
+    rows = pl.read_parquet(PILOT)
+    found = recorded(rows)
+    assert len(found.stacks) >= 30
+    assert min(rest.size for rest in found.rest) >= 20
+    assert found.truth.codes.shape[1] == 3
+    noise = noise_of(found, rows)
+    assert noise.visit_share is not None and noise.pressure_share is not None
 
 
 def test_too_little_is_refused() -> None:
