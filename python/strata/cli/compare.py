@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from strata import layers, published, workloads
-from strata.analysis import between
-from strata.analysis.between import Claimed, Printed
+from strata.analysis import between, studies
+from strata.analysis.studies import Claimed, Printed
 from strata.errors import BadInput
 from strata.model import View
 from strata.report import comparison
@@ -41,14 +41,14 @@ def _with_study(view: View, name: str, as_json: bool) -> None:
     about: dict[str, object] = {"study": name, "year": study.year, "source": study.source}
     if study.pairs:
         claims = [Claimed(p.workload, p.better, p.worse, p.better_like, p.worse_like, p.ratio) for p in study.pairs]
-        tried = between.retried(view, claims)
+        tried = studies.retried(view, claims)
         if as_json:
             _print_json({**about, "retried": [asdict(each) for each in tried]})
         else:
             sys.stdout.write(comparison.of_findings(tried, title, study.source, study.left_out))
         return
     printed = [Printed(each.stack, each.workload, each.metric, each.goodness) for each in study.figures]
-    found = between.held(view, printed)
+    found = studies.held(view, printed)
     if as_json:
         _print_json({**about, "held": [asdict(each) for each in found]})
     else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strata.analysis.between import Comparison, Held, Retried, Table, Turn
+from strata.analysis.between import Comparison, Table, Turn
 from strata.analysis.estimate import Estimate
+from strata.analysis.studies import Held, Retried
 from strata.report.numbers import number, scale_for
 
 _CHANGES = {

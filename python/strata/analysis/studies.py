@@ -1,0 +1,148 @@
+"""A run held against a published study. Pure.
+
+A study has one figure for each stack and no machine of ours: only its ratios between two of its own stacks are used,
+each held against the same ratio here. Where it printed only charts, its findings are tried on pairs of stacks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from strata.analysis.between import levels_of, listed, ratio_of
+from strata.analysis.cells import figures, unlog, usable
+from strata.analysis.estimate import Estimate
+from strata.errors import BadInput
+from strata.model import View
+
+Agreement = Literal["same", "turned", "not shown here", "as good here"]
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A published figure, and the stack of today that it is of."""
+
+    stack: str
+    workload: str  # name
+    metric: str
+    goodness: float  # logarithm; larger is better
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A published ratio held against the same here: how many times as good `stack` is as `other`."""
+
+    workload: str
+    metric: str
+    stack: str
+    other: str
+    published: float
+    here: Estimate
+    agreement: Agreement
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A published finding without figures, and what it means among the stacks of a run."""
+
+    workload: str  # name
+    better: str  # as the study calls them
+    worse: str
+    better_like: str  # patterns of texts of stacks
+    worse_like: str
+    ratio: str  # as printed
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """A finding tried again on one pair of stacks."""
+
+    claimed: Claimed
+    workload: str
+    stack: str  # which the study would have better
+    other: str
+    here: Estimate
+    agreement: Agreement
+
+
+def held(view: View, printed: Sequence[Printed]) -> tuple[Held, ...]:
+    """Each published ratio to the first common stack of its workload, and the same ratio here.
+
+    Raises BadInput when no workload has two stacks in common: one alone gives no ratio.
+    """
+    found = []
+    for workload in view.workloads:
+        trials = [trial for trial in usable(view) if trial.workload == workload.text]
+        for name in dict.fromkeys(each.metric for each in printed if _alike(each.workload, workload.name)):
+            metric = workload.metrics.get(name)
+            theirs = {each.stack: each.goodness for each in printed
+                      if each.metric == name and _alike(each.workload, workload.name)}  # fmt: skip
+            levels = {} if metric is None else levels_of(figures(trials, name).visits, metric)
+            common = [stack for stack in view.stacks if stack in theirs and stack in levels]
+            for stack in common[1:]:
+                other = common[0]
+                here = ratio_of(levels[stack], levels[other], view.rule.confidence)
+                published = unlog(theirs[stack] - theirs[other])
+                found.append(
+                    Held(workload.text, name, stack, other, published, here, _agreement(published, here, view))
+                )
+    if not found:
+        stacks = list(dict.fromkeys(each.stack for each in printed))
+        raise BadInput(
+            "a published figure is used only as a ratio to a stack that both have, so two are needed under a workload; "
+            f"this run has {listed(list(view.stacks))}, and the study has:\n  " + "\n  ".join(stacks)
+            + "\nRun two of these with one of " + ", ".join(dict.fromkeys(each.workload for each in printed)) + "."
+        )  # fmt: skip
+    return tuple(found)
+
+
+def retried(view: View, claims: Sequence[Claimed]) -> tuple[Retried, ...]:
+    """Every finding on every pair of stacks that it is about, by the metric that decides.
+
+    A stack that both kinds match is of the narrower one. Raises BadInput when no finding is about two stacks here.
+    """
+    found = []
+    for claimed in claims:
+        for workload in (each for each in view.workloads if _alike(claimed.workload, each.name)):
+            trials = [trial for trial in usable(view) if trial.workload == workload.text]
+            levels = levels_of(figures(trials, workload.primary.name).visits, workload.primary)
+            kinds = [
+                {stack for stack in levels if re.search(like, stack)}
+                for like in (claimed.better_like, claimed.worse_like)
+            ]
+            better, worse = _apart(*kinds)
+            for stack in (each for each in view.stacks if each in better):
+                for other in (each for each in view.stacks if each in worse):
+                    here = ratio_of(levels[stack], levels[other], view.rule.confidence)
+                    found.append(Retried(claimed, workload.text, stack, other, here, _agreement(2.0, here, view)))
+    if not found:
+        about = [f"{claimed.better} before {claimed.worse} under {claimed.workload}" for claimed in claims]
+        raise BadInput(
+            "this run has no two stacks that a finding of the study is about; they are:\n  " + "\n  ".join(about)
+            + "\nRun the study's campaign."
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _apart(better: set[str], worse: set[str]) -> tuple[set[str], set[str]]:
+    """Without what is in both, which is of the narrower kind where one holds the other, else of neither."""
+    both = better & worse
+    return (better if better < worse else better - both), (worse if worse < better else worse - both)
+
+
+def _alike(name: str, workload: str) -> bool:
+    """A family that takes a path ends in a colon."""
+    return workload == name or (name.endswith(":") and workload.startswith(name))
+
+
+def _agreement(published: float, here: Estimate, view: View) -> Agreement:
+    if here.low is None or here.high is None:
+        return "not shown here"
+    margin = 1 / (1 - view.rule.within)
+    if 1 / margin <= here.low and here.high <= margin:
+        return "as good here"
+    if here.low <= 1.0 <= here.high:
+        return "not shown here"
+    return "same" if (here.point > 1) == (published > 1) else "turned"

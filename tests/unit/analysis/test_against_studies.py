@@ -1,0 +1,84 @@
+"""A run against a published study: ratios to a common stack, findings as pairs, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from strata.analysis import studies
+from strata.analysis.studies import Claimed, Printed
+from strata.errors import BadInput
+from strata.model import Rule
+
+from .noisy_views import IOPS, exact, trial, view
+
+
+def printed(**figures: float) -> list[Printed]:
+    return [Printed(stack, "fio/rand", "iops", math.log(value)) for stack, value in figures.items()]
+
+
+def test_a_study_is_ratios_to_a_common_stack_and_no_figures() -> None:
+    here = exact({"a": [1000.0, 1010.0, 990.0], "b": [500.0, 505.0, 495.0], "c": [1.0, 1.1, 0.9]})
+    (held,) = studies.held(here, printed(a=92.0, b=46.0, x=1.0))
+    assert (held.stack, held.other) == ("b", "a")
+    assert held.published == pytest.approx(0.5)
+    assert held.here.point == pytest.approx(0.5, rel=0.01)
+    assert held.agreement == "same"
+
+
+@pytest.mark.parametrize(
+    ("values", "agreement"),
+    [
+        ([2000.0, 2010.0, 1990.0], "turned"),
+        ([1000.0, 1010.0, 990.0], "as good here"),
+        ([100.0, 9000.0, 1000.0], "not shown here"),
+        ([500.0], "not shown here"),
+    ],
+)
+def test_how_a_published_ratio_fares_here(values: list[float], agreement: str) -> None:
+    here = exact({"a": [1000.0, 1001.0, 999.0], "b": values}, rule=Rule(within=0.05))
+    (held,) = studies.held(here, printed(a=2.0, b=1.0))
+    assert held.agreement == agreement
+
+
+def test_one_common_stack_gives_no_ratio() -> None:
+    with pytest.raises(BadInput, match="two are needed"):
+        studies.held(exact({"a": [1.0, 1.0]}), printed(a=1.0, x=2.0))
+
+
+def test_a_family_of_scripts_is_any_script() -> None:
+    workload = replace(IOPS, text="command:provision.sh(size=2G)", name="command:provision.sh")
+    trials = [trial(stack, 0, {"iops": 1.0}, workload=workload.text) for stack in ("a", "b")]
+    here = view(["a", "b"], trials, workloads=[workload])
+    study = [replace(each, workload="command:") for each in printed(a=1.0, b=2.0)]
+    assert len(studies.held(here, study)) == 1
+
+
+# ---------------------------------------------------------------- findings without figures
+
+ZFS_FIRST = Claimed("fio/rand", "zfs", "all others", r"\| zfs", r"^(?!.*zfs)", "10")
+
+
+def test_a_finding_is_tried_on_every_pair_that_it_is_about() -> None:
+    here = exact({"d | zfs": [90.0, 91.0, 89.0], "d | xfs": [10.0, 10.1, 9.9], "d | ext4": [900.0, 901.0, 899.0]})
+    found = studies.retried(here, [ZFS_FIRST])
+    assert [(each.stack, each.other, each.agreement) for each in found] == [
+        ("d | zfs", "d | xfs", "same"),
+        ("d | zfs", "d | ext4", "turned"),
+    ]
+    assert found[0].here.point == pytest.approx(9.0, rel=0.01)
+
+
+def test_a_finding_about_stacks_that_are_not_here() -> None:
+    with pytest.raises(BadInput, match="zfs before all others under fio/rand"):
+        studies.retried(exact({"d | xfs": [1.0, 1.0]}), [ZFS_FIRST])
+
+
+def test_a_stack_that_both_kinds_match_is_of_the_narrower_one() -> None:
+    both = replace(ZFS_FIRST, worse_like="d")
+    here = exact({"d | zfs": [1.0, 1.0], "d | xfs": [1.0, 1.0]})
+    assert [(each.stack, each.other) for each in studies.retried(here, [both])] == [("d | zfs", "d | xfs")]
+    with pytest.raises(BadInput):
+        studies.retried(exact({"d | zfs": [1.0, 1.0], "d | zfs | dir": [1.0, 1.0]}), [both])
