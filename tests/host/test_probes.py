@@ -55,6 +55,7 @@ KINDS = {
     "xfs": (["mkfs.xfs", "-q"], "", []),
     "btrfs": (["mkfs.btrfs", "-q"], "", ["btrfs", "quota", "enable"]),
     "btrfs nodatasum": (["mkfs.btrfs", "-q"], "nodatasum", []),
+    "btrfs compress": (["mkfs.btrfs", "-q"], "compress=zstd", []),
 }
 
 
@@ -70,7 +71,8 @@ KNOWN = {
     "xfs": {"clone": True, "snapshot": False, "quota": False, "thin": True, "checksums": False, "direct": True},
     # of O_DIRECT on btrfs with checksums the kernel's version decides
     "btrfs": {"clone": True, "snapshot": True, "quota": True, "thin": True, "checksums": True},
-    "btrfs nodatasum": {"quota": False, "checksums": False},
+    "btrfs nodatasum": {"quota": False, "checksums": False, "compression": False, "dedup": False},
+    "btrfs compress": {"compression": True, "checksums": True},
 }
 
 

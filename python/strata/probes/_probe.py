@@ -70,6 +70,12 @@ used() {
     df --block-size=1 --output=used -- "$1" | tail -n 1 | tr -d ' '
   fi
 }
+# Bytes that VDO has given out, where it lies below: $1 to $4 are what `volume` said.
+vdo_used() { dmsetup status "$(echo "$1" | sed 's/-/--/g')-$4-vpool" | awk '{ print $9 * 4096 }'; }
+# Bytes in use at the lowest place that is known to save any: $1 a directory, then what `volume` said.
+stored() {
+  if [ "${4:-}" = vdo ]; then used "$1" >/dev/null; shift; vdo_used "$@"; else used "$1"; fi
+}
 fill() { head --bytes "${2}M" /dev/urandom >"$1"; }
 """
 """What the scripts share. Sets `fs` and `source` from $1."""

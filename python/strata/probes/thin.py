@@ -26,7 +26,7 @@ set -- $(volume)
 given() {
   case $kind in
     thin) dmsetup status "$target" | awk '{ print $4 }' ;;
-    vdo) dmsetup status "${1}-${4}-vpool" | awk '{ print $9 * 8 }' ;;
+    vdo) echo "$(($(vdo_used "$@") / 512))" ;;
     zvol) zpool sync "${name%%/*}"; zfs get -H -p -o value referenced "$name" | awk '{ print $1 / 512 }' ;;
   esac
 }

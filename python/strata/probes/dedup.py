@@ -1,0 +1,49 @@
+"""Inline deduplication: the same bytes a second time take no room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from strata.model import Kind, Metric
+from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
+
+_DATA_MIB = 32
+_SHARE = 0.2  # of its bytes, that a second copy may take where it is deduplicated
+
+_SCRIPT = (
+    SHELL
+    + """\
+dir=$1
+set -- $(volume)
+before=$(stored "$dir" "$@")
+fill "$dir/first" DATA
+first=$(stored "$dir" "$@")
+# Read and written, and not copied: cp would ask the file system to share the blocks.
+dd if="$dir/first" of="$dir/second" bs=1M status=none
+second=$(stored "$dir" "$@")
+say first "$((first - before))"
+say second "$((second - first))"
+rm -f -- "$dir/first" "$dir/second\""""
+).replace("DATA", str(_DATA_MIB))
+
+
+def judge(found: Mapping[str, str]) -> Finding:
+    first, second = number(found, "first"), number(found, "second")
+    if first is None or second is None:
+        return Finding(None, "the probe does not say how much was stored")
+    if first < 0.8 * _DATA_MIB * MIB:
+        return Finding(None, f"{_DATA_MIB} MiB that were new took {first / MIB:.1f} MiB, so the count says nothing")
+    why = f"{_DATA_MIB} MiB of random bytes took {first / MIB:.1f} MiB, the same again {second / MIB:.1f} MiB"
+    return Finding(second < _SHARE * _DATA_MIB * MIB, why, {"second_bytes": max(second, 0.0)})
+
+
+PROBE = Probe(
+    name="dedup",
+    about="Writes 32 MiB of random bytes twice, and counts what the second time took.",
+    accepts=frozenset({Kind.DIRECTORY}),
+    script=_SCRIPT,
+    judge=judge,
+    metrics=(Metric("second_bytes", "bytes", "lower", "what 32 MiB took that were there already"),),
+    data_bytes=3 * _DATA_MIB * MIB,
+    tools={"dd": "coreutils", **TOOLS},
+)
