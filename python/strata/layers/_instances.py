@@ -83,9 +83,11 @@ lxc.signal.halt = SIGTERM" </dev/null || exit 1
         --quiet || exit 1
     done ;;
   start)
-    has_limits "$group-$1" || exec PROGRAM start "$group-$1" --quiet
-    PROGRAM start "$group-$1" --quiet && set_limits "$group-$1" "$("$d/client" pid "$1")" ;;
-  stop) exec PROGRAM stop "$group-$1" --timeout 10 --quiet ;;
+    # What it says itself is to look into this log.
+    PROGRAM start "$group-$1" --quiet || { PROGRAM info "$group-$1" --show-log | tail -n 3 >&2; exit 1; }
+    if has_limits "$group-$1"; then set_limits "$group-$1" "$("$d/client" pid "$1")"; fi ;;
+  # One that does not stop in time is a failure; an emulated processor may need more than ten seconds for one that does.
+  stop) exec PROGRAM stop "$group-$1" --timeout 60 --quiet ;;
   remove)
     forget_limits "$group-$1"
     exec PROGRAM delete "$group-$1" --force --quiet ;;
