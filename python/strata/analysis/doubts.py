@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from strata.analysis.additive import Posterior
-from strata.analysis.belief import INTERVAL_Z, ODD_RESIDUAL, Belief
+from strata.analysis.belief import INTERVAL_Z, Belief, unexplained
 from strata.analysis.checks import DRIFT_RANGE, Caution
 from strata.analysis.evidence import Evidence, belief_of, evidence
 from strata.analysis.objective import weights_of
@@ -49,14 +49,14 @@ def _predicted(found: Evidence, belief: Belief, posterior: Posterior) -> Iterato
 
 def _unexplained(posterior: Posterior, workload: str) -> Iterator[Caution]:
     own = float(posterior.spreads[-1])
-    if posterior.layout.kinds and own > ODD_RESIDUAL:
+    if unexplained(posterior):
         yield Caution(
             "unexplained",
             None,
             workload,
             f"The factors do not explain these stacks under {workload}: what is a stack's own has a spread of "
-            f"{percent(own)}. A stack that was never built may be far better than predicted; in simulated campaigns of "
-            "that kind the stack named was wrong in 10 % where 5 % was stated. Measure all of them (--design rounds).",
+            f"{percent(own)}. A stack that was never built may be far better than predicted. The probability counts "
+            "with a few such stacks, and is less sure here than elsewhere. Measure all of them (--design rounds).",
         )
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.analysis import additive
-from strata.analysis.belief import believe
+from strata.analysis.belief import believe, unexplained
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.modelled import ranking
 from strata.design.adaptive import apart, decide, next_batch, start
@@ -75,21 +75,26 @@ def test_a_stack_that_is_far_better_than_its_parts_is_not_taken_for_noise() -> N
     assert int(np.argmax(found.level)) == list(stacks).index(odd)
 
 
-def test_many_unseen_stacks_near_the_top_are_a_doubt() -> None:
-    """Where all that could be the best were built, the same figures leave none."""
+@pytest.mark.parametrize(("odd", "doubted"), [(0.0, False), (0.2, True)])
+def test_unseen_stacks_are_a_doubt_where_factors_do_not_explain_the_seen(
+    odd: float, doubted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of 60 stacks were built; with a chance to jump the others make it less sure, or change nothing."""
     stacks = grid(6, 5, 2)
     shape = additive.layout(list(stacks), stacks)
-    level = np.array([0.02 * int(stack[0]) for stack in stacks])
-    level[0] = 0.14
     chance = np.random.default_rng(2)
-    some = np.array([0, 1, 12, 23, 34, 45, 56, 57])
+    level = np.array([0.02 * int(stack[0]) for stack in stacks]) + odd * chance.choice([-1.0, 0.0, 0.0, 0.0], 60)
+    level[0] = 0.3
+    stack = np.repeat(np.arange(0, 60, 2), 12)
+    value = level[stack] + chance.normal(0, 0.01, stack.size)
+    post = additive.fit(shape, additive.Readings(stack, value, np.arange(stack.size) / 1e6), drift=0.0)
+    assert unexplained(post) is doubted
     sure = []
-    for seen in (some, np.arange(len(stacks))):
-        stack = np.repeat(seen, 12)
-        value = level[stack] + chance.normal(0, 0.01, stack.size)
-        post = additive.fit(shape, additive.Readings(stack, value, np.arange(stack.size) / 1e6), drift=0.0)
-        sure.append(believe([post], [1.0], np.arange(len(stacks)), margin=0.03, chance=chance).sure)
-    assert sure[0] < 0.8 < 0.99 < sure[1]
+    for share in (0.0, 0.03):
+        monkeypatch.setattr("strata.analysis.belief.JUMP_SHARE", share)
+        chance = np.random.default_rng(3)
+        sure.append(believe([post], [1.0], np.arange(60), margin=0.03, chance=chance).sure)
+    assert (sure[1] < sure[0] - 0.02) is doubted
 
 
 def test_more_confidence_goes_on_from_what_is_there() -> None:
