@@ -13,6 +13,7 @@ _SCRIPT = (
     SHELL
     + """\
 dir=$1
+command -v fincore >/dev/null 2>&1 || { say taken unknown; exit 0; }
 fill "$dir/plain" DATA
 if ! dd if="$dir/plain" of="$dir/file" bs=1M oflag=direct status=none 2>"$dir/said"; then
   say taken no; say said "$(line <"$dir/said")"; exit 0
@@ -31,6 +32,8 @@ say cached_plain "$(fincore --bytes --noheadings --output RES "$dir/file" | tr -
 
 
 def judge(found: Mapping[str, str]) -> Finding:
+    if found.get("taken") == "unknown":
+        return Finding(None, "the program fincore is not installed, which shows what is in the page cache")
     if found.get("taken") == "no":
         return Finding(False, f"opening a file for it is refused: {found.get('said') or 'without a word'}")
     before, cached, plain = (number(found, name) for name in ("before", "cached", "cached_plain"))
@@ -49,5 +52,5 @@ PROBE = Probe(
     script=_SCRIPT,
     judge=judge,
     data_bytes=3 * _DATA_MIB * MIB,
-    tools={"fincore": "util-linux", "dd": "coreutils", **TOOLS},
+    tools={"fincore": "util-linux-extra (Debian 12: util-linux)", "dd": "coreutils", **TOOLS},
 )

@@ -25,6 +25,7 @@ CASES = [
     ("direct", f"taken=yes\nbefore=0\ncached=0\ncached_plain={16 * MIB}", True),
     ("direct", f"taken=yes\nbefore=0\ncached={16 * MIB}\ncached_plain={16 * MIB}", False),
     ("direct", "taken=no\nsaid=Invalid argument", False),
+    ("direct", "taken=unknown", None),
     ("direct", "taken=yes\nbefore=0\ncached=0\ncached_plain=0", None),
     ("checksums", "hits=1\nread=refused\nsaid=Input/output error", True),
     ("checksums", "hits=1\nread=changed", False),
