@@ -59,7 +59,9 @@ fi
 # The volume of LVM that all this lies on, as GROUP VOLUME TYPE POOL; nothing when it is none.
 volume() {
   [ -b "$source" ] && command -v lvs >/dev/null 2>&1 || return 0
-  lvs --config "$LVM" --noheadings --options vg_name,lv_name,segtype,pool_lv "$source" 2>/dev/null || true
+  # LVM knows its volumes by the names of device mapper, and not as /dev/dm-3
+  mapped=$(cat "/sys/class/block/$(basename -- "$(readlink -f -- "$source")")/dm/name" 2>/dev/null) || return 0
+  lvs --config "$LVM" --noheadings --options vg_name,lv_name,segtype,pool_lv "/dev/mapper/$mapped" 2>/dev/null || true
 }
 # Bytes in use of the file system.
 used() {
