@@ -43,6 +43,8 @@ CASES = [
     ("dedup", "first=0\nsecond=0", None),
     ("zeroed", "old=0", True),
     ("zeroed", "old=1048576", False),
+    ("zeroed", "elsewhere=yes\nold=0", None),
+    ("zeroed", "elsewhere=yes\nold=4096", False),
     ("zeroed", "method=none", None),
 ]
 
