@@ -50,3 +50,31 @@ def test_the_first_boot_is_ended_by_a_signal_and_leaves_nothing(tmp_path: Path) 
     assert time.monotonic() - began < 15
     assert "interrupted by SIGINT" in said and "Traceback" not in said
     assert set(states.glob("*.part")) <= before
+
+
+def emulators() -> set[int]:
+    """Of machines that are looked at for a plan."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"STRATA_RUN=plan" in (path / "environ").read_bytes() and b"qemu" in (path / "cmdline").read_bytes():
+                found.add(int(path.name))
+        except OSError:  # ended meanwhile
+            continue
+    return found
+
+
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
+def test_a_plan_that_is_ended_leaves_no_machine(tmp_path: Path, which: signal.Signals) -> None:
+    before = emulators()
+    argv = [STRATA, "plan", "--on", "lab", "disk | ext4"]
+    running = subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, cwd=tmp_path
+    )
+    while not emulators() - before:
+        assert running.poll() is None, "the plan ended before its machine was seen"
+        time.sleep(0.02)
+    running.send_signal(which)
+    said, _ = running.communicate(timeout=120)
+    assert running.returncode == 130 and said.endswith("interrupted; nothing was built.\n"), said
+    assert emulators() == before

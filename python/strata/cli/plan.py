@@ -10,10 +10,12 @@ from pathlib import Path
 from strata import layers
 from strata.campaign import testbed
 from strata.cli import written
+from strata.errors import Interrupted
 from strata.model import Disk, LayerDriver, Stack, Testbed
 from strata.run import beside, in_lab, session, testbeds
 from strata.run import plan as planning
 from strata.run.plan import Plan
+from strata.run.signals import Interrupts
 from strata.units import format_size, human_size, human_time
 
 
@@ -29,8 +31,12 @@ def plan(
     profile: str | None = None,
 ) -> None:
     campaign = beside.fitted(written.campaign(what, loads, sizes, where, profile))
-    with testbeds.sites(campaign, Path("runs"), "plan") as sites:
-        made = session.look(sites, campaign, session.devices(device, wipe), Path("runs")).plan
+    interrupts = Interrupts()  # a lab machine that is looked at must not outlive this
+    try:
+        with interrupts.listening(), testbeds.sites(campaign, Path("runs"), "plan", interrupts) as sites:
+            made = session.look(sites, campaign, session.devices(device, wipe), Path("runs")).plan
+    except Interrupted as error:
+        raise Interrupted("interrupted; nothing was built.") from error
     rounds = campaign.rule.rounds
     visits = rounds * len(made.runnable)
     drivers = layers.drivers()
