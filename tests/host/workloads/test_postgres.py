@@ -38,9 +38,9 @@ def servers_in(directory: str) -> list[str]:
 
 
 def test_transactions_are_counted_and_the_server_is_gone_afterwards(closed: Target, tmp_path: Path) -> None:
-    measured = run(call("postgres/oltp-complex", runtime=2.0, **SMALL), closed, tmp_path / "scratch")
+    measured = run(call("postgres/oltp-complex", runtime=4.0, **SMALL), closed, tmp_path / "scratch")
     assert measured.metrics["tps"] > 0 and measured.metrics["latency_p95_ms"] > 0
-    assert len(measured.series["tps"]) >= 2
+    assert len(measured.series["tps"]) >= 2  # of 4 s: the end may come before the last is told
     assert not (Path(closed.path) / "data" / "postmaster.pid").exists() and servers_in(closed.path) == []
 
 

@@ -56,7 +56,8 @@ def traced(directory: Path, program: str, seconds: int, *sets: str) -> tuple[dic
     calls: Counter[str] = Counter()
     for text in log.read_text(errors="replace").splitlines():
         found = re.match(rf"\d+\s+(\w+)\(.*{re.escape(str(directory))}/[^\"> ]+/", text)
-        if found:
+        # Before the run each directory of the tree is looked at, whether it is a link.
+        if found and "AT_SYMLINK_NOFOLLOW" not in text:
             calls[SAME.get(found[1], found[1])] += 1
     return operations, calls
 
