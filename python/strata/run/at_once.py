@@ -1,11 +1,9 @@
-"""What is done at the same time by several machines: each takes one command at a time, and has a channel of its own."""
+"""What is done at the same time, each by a machine of its own, which takes one command at a time."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-
-from strata.errors import StrataError
 
 
 def at_once(work: Mapping[str, Callable[[], None]]) -> None:
@@ -17,12 +15,12 @@ def at_once(work: Mapping[str, Callable[[], None]]) -> None:
         (only,) = work.values()
         only()
         return
-    raised: list[StrataError] = []
+    raised: list[BaseException] = []
 
     def carry_out(each: Callable[[], None]) -> None:
         try:
             each()
-        except StrataError as error:
+        except BaseException as error:  # noqa: BLE001 - raised below; of a mistake nobody else would hear
             raised.append(error)
 
     threads = [threading.Thread(target=carry_out, args=(each,), name=name) for name, each in work.items()]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from strata.errors import BadInput, Refused
 from strata.model import Testbed
+from strata.run.at_once import at_once
 from strata.run.signals import Interrupts
 from strata.run.sites import Sites
 from strata.units import human_size
@@ -44,10 +45,6 @@ def check(testbed: Testbed, jobs: int, available_bytes: int) -> None:
 def each(items: Iterable[_Item], workers: Sequence[Worker], work: Callable[[Worker, _Item], None]) -> None:
     """Every item once, by whichever worker is free. After the first that fails none is begun; those under way come to
     their end, and then its exception is raised."""
-    if len(workers) == 1:
-        for item in items:
-            work(workers[0], item)
-        return
     waiting = deque(items)
 
     def go_on(worker: Worker) -> None:
@@ -62,7 +59,4 @@ def each(items: Iterable[_Item], workers: Sequence[Worker], work: Callable[[Work
                 waiting.clear()
                 raise
 
-    with ThreadPoolExecutor(len(workers)) as pool:
-        futures = [pool.submit(go_on, worker) for worker in workers]
-    for future in futures:
-        future.result()
+    at_once({f"worker {number}": partial(go_on, worker) for number, worker in enumerate(workers, start=1)})

@@ -88,3 +88,14 @@ def test_one_alone_is_done_by_who_asks() -> None:
     seen: list[threading.Thread] = []
     at_once({"alone": lambda: seen.append(threading.current_thread())})
     assert seen == [threading.current_thread()]
+
+
+def test_what_is_raised_in_any_of_them_is_raised_when_all_have_ended() -> None:
+    ended: list[str] = []
+
+    def wrong() -> None:
+        raise ZeroDivisionError("no refusal of ours, a mistake")
+
+    with pytest.raises(ZeroDivisionError):
+        at_once({"wrong": wrong, "right": lambda: ended.append("right")})
+    assert ended == ["right"]
