@@ -17,7 +17,7 @@ from strata.recipes import plan, shell
 from strata.recipes.formats import formats
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File
-from strata.units import parse_size
+from strata.run.session import as_role_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Where:
 
 def recipe(what: str, stack: str | None, form: str, where: Where, seen: Path | None, out: Path | None) -> None:
     found, notes = _stack(what, stack)
-    given = plan.mapped(where.devices, _sizes(where.sizes))
+    given = plan.mapped(where.devices, as_role_sizes(where.sizes))
     made = plan.recipe(found, layers.drivers(), given, name=where.name, mount=where.mount, notes=notes)
     if seen is not None:
         _judge(made, seen)
@@ -87,17 +87,6 @@ def _measured_on(view: View) -> tuple[str, ...]:
     used = ", ".join(f"{tool} {version}" for tool, version in sorted(view.versions.items()) if tool.startswith("mkfs"))
     on = f"Measured in the campaign {view.campaign} on {view.facts.os}, kernel {view.facts.kernel_text}."
     return (on, *((f"Then: {used}.",) if used else ()), *view.facts.caveats)
-
-
-def _sizes(words: Sequence[str]) -> dict[str, int]:
-    sizes = {}
-    for word in words:
-        role, _, size = word.partition("=")
-        try:
-            sizes[role] = parse_size(size)
-        except ValueError as error:
-            raise BadInput(f"--size {word}: {error}; write it as --size hdd=4T.") from error
-    return sizes
 
 
 def _judge(made: Recipe, seen: Path) -> None:
