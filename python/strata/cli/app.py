@@ -172,7 +172,7 @@ def run(
 
     where = written.Where(on, clock, debian, kernel, tuple(disk), seeds, tuple(write_cache))
     decide = run.Decide(budget, rounds, confidence, within, design, objective)
-    run.run(what, workload, out, decide, size, device, wipe, where, yes, json, profile, jobs)
+    run.run(run.Asked(what, workload, out, where, decide, size, device, wipe, yes, json, profile, jobs))
 
 
 @app.command()

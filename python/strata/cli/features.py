@@ -40,7 +40,7 @@ def features(what: Sequence[str], everything: bool, out: Path, sizes: list[str],
                  if name.startswith(PREFIX) and kind in load.accepts]  # fmt: skip
         directory = out / str(kind)
         texts, once = [stack.text for stack in group], running.Decide(rounds=1)
-        running.carry_out(texts, loads, directory, once, sizes, [], [], where, yes=False, as_json=True)
+        running.carry_out(running.Asked(texts, loads, directory, where, once, sizes, as_json=True))
         view = reader.view(directory)
         said = {stack.text: documented(stack, known) for stack in group}
         sys.stdout.write(report.render(view, said))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -40,49 +41,41 @@ class Decide:
 _LEVELS = {"quick": (0.80, False), "standard": (0.95, False), "certified": (0.95, True)}
 
 
-def run(
-    what: list[str],
-    loads: list[str],
-    out: Path | None,
-    decide: Decide,
-    sizes: list[str],
-    device: list[str],
-    wipe: list[str],
-    where: written.Where,
-    yes: bool,
-    as_json: bool,
-    profile: str | None = None,
-    jobs: int = 1,
-) -> None:
-    directory = carry_out(what, loads, out, decide, sizes, device, wipe, where, yes, as_json, profile, jobs)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A run, as the command line says it."""
+
+    what: Sequence[str]
+    loads: Sequence[str]
+    out: Path | None
+    where: written.Where
+    decide: Decide = Decide()
+    sizes: Sequence[str] = ()
+    device: Sequence[str] = ()
+    wipe: Sequence[str] = ()
+    yes: bool = False
+    as_json: bool = False
+    profile: str | None = None
+    jobs: int = 1
+
+
+def run(asked: Asked) -> None:
+    directory = carry_out(asked)
     model = verdict.model_of(directory)
-    verdict.print_verdict(model, as_json)
+    verdict.print_verdict(model, asked.as_json)
     report = verdict.write_report(model, directory / "report.html")
-    if not as_json:
+    if not asked.as_json:
         print(f"\nThe whole report: {report}")
     if model.failed:
         raise typer.Exit(1)
 
 
-def carry_out(
-    what: list[str],
-    loads: list[str],
-    out: Path | None,
-    decide: Decide,
-    sizes: list[str],
-    device: list[str],
-    wipe: list[str],
-    where: written.Where,
-    yes: bool,
-    as_json: bool,
-    profile: str | None = None,
-    jobs: int = 1,
-) -> Path:
+def carry_out(asked: Asked) -> Path:
     """All but what is said at the end; returns the directory of the run."""
-    campaign = beside.fitted(written.campaign(what, loads, sizes, where, profile))
-    parallel.check(campaign.testbed, jobs, emulator.available_memory())
-    given = session.devices(device, wipe)
-    directory = out or Path("runs") / _as_file_name("-".join(filter(None, [campaign.name, campaign.profile])))
+    campaign = beside.fitted(written.campaign(asked.what, asked.loads, asked.sizes, asked.where, asked.profile))
+    parallel.check(campaign.testbed, asked.jobs, emulator.available_memory())
+    given = session.devices(asked.device, asked.wipe)
+    directory = asked.out or Path("runs") / _as_file_name("-".join(filter(None, [campaign.name, campaign.profile])))
     interrupts = Interrupts()
     with interrupts.listening(), lock.locked(directory):
         store = running.reopen(directory, campaign, given.claimed)
@@ -90,15 +83,14 @@ def carry_out(
             if store is not None:
                 running.recover(store, interrupts, watch.plain(sys.stderr))
             kept = store.rule() if store else None
-            if where.seeds:
-                decide = replace(decide, rounds=decide.rounds or where.seeds)
-            rule = rule_of(kept, campaign.rule, written.is_file(what), decide)
+            decide = replace(asked.decide, rounds=asked.decide.rounds or asked.where.seeds)
+            rule = rule_of(kept, campaign.rule, written.is_file(asked.what), decide)
             with testbeds.sites(campaign, directory, "look", interrupts, _say) as sites:
                 order = session.order(sites, replace(campaign, rule=rule), given, directory)
                 _check_objective(order)
-                _confirm(order, yes, interrupts)
+                _confirm(order, asked.yes, interrupts)
                 store = store or running.create(directory, order, sites.now())
-            _execute(order, store, jobs, interrupts, as_json)
+            _execute(order, store, asked.jobs, interrupts, asked.as_json)
         finally:
             if store is not None:
                 store.close()
