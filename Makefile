@@ -96,6 +96,7 @@ lint-python: setup-test
 	$(VENV)/ruff check --quiet
 	$(VENV)/ruff format --check --quiet
 	$(VENV)/mypy python
+	$(VENV)/mypy --explicit-package-bases tests benchmarks
 	$(VENV)/lint-imports
 
 lint-rust: setup-test

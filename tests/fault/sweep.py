@@ -26,7 +26,7 @@ import strata.cli.clean
 import strata.cli.run
 import strata.run.session
 import strata.run.testbeds
-from strata.cli.run import Decide
+from strata.cli.run import Asked, Decide
 from strata.cli.written import Where
 from strata.errors import StrataError
 from strata.hosts.local import LocalHost
@@ -100,7 +100,7 @@ def child(moments: int, expression: str, workloads: list[str]) -> None:
         setattr(Store, name, counted(name, countdown))
     try:
         strata.cli.run.run(
-            [expression], workloads, Path(DIRECTORY), Decide(rounds=1), ["disk=512M"], [], [], Where(), True, False
+            Asked([expression], workloads, Path(DIRECTORY), Where(), Decide(rounds=1), sizes=["disk=512M"], yes=True)
         )
     except StrataError as error:
         print(error, file=sys.stderr)
