@@ -75,6 +75,7 @@ class LayerInfo:
     needs: str = ""  # the ability that something below must offer
     forks: bool = False  # what stands above it is there once for each tenant; the driver is then `Forking`
     starts_guest: bool = False  # what stands above it is in a machine of its own, which it starts
+    forgets: Mapping[str, Value] = field(default_factory=dict)  # arguments by which it keeps nothing that is written
     last: bool = False  # only layers that build nothing may stand on it: it holds for the workload's own processes
     deployed: bool = True  # False: a state or an instrument of measurements, which no recipe builds to stay
 

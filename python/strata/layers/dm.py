@@ -70,6 +70,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
+    forgets={"target": "zero"},
     deployed=False,
     tools={"dmsetup": "dmsetup", "blockdev": "util-linux"},
 )  # fmt: skip

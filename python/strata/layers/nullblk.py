@@ -37,6 +37,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset(),
     provides=Kind.BLOCK,
+    forgets={"memory_backed": False},
     deployed=False,
     tools={
         "modprobe": "kmod", "mount": "mount", "umount": "mount",

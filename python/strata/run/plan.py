@@ -19,13 +19,12 @@ from strata.model import (
     Kind,
     LayerDriver,
     Metric,
-    Node,
     Stack,
     Step,
     Target,
     Workload,
 )
-from strata.run import directories, layout, machine, neighbours, trial_steps
+from strata.run import directories, layout, machine, neighbours, trial_steps, unfit
 from strata.run.directories import Directory
 from strata.run.sites import GuestLook
 from strata.run.together import OVERLAP
@@ -39,10 +38,6 @@ _UNKNOWN_TRIAL_S = 10.0
 
 # The file system that carries sparse files must not run full under us: metadata and other users need room too.
 _KEEP_FREE_SHARE = 0.02
-
-# What a QEMU takes beside the memory of its guest: its programs, and under emulation the translated code. Seen of four
-# emulated guests at work: 105 to 302 MiB.
-_GUEST_OVERHEAD_BYTES = 320 << 20
 
 # Programs that Strata itself calls around every visit.
 TOOLS = ("sh", "mkdir", "rm", "sync", "blockdev", "losetup", "lsblk", "wipefs", "findmnt", "readlink")
@@ -94,42 +89,43 @@ def make(
     machines = [facts, *(carrier for carrier in others.values() if carrier != facts)]
     if inside is not None:
         machines.append(inside)
-    unfit = [
+    refused = [
         [(call.text, reason) for call, workload in workloads for reason in workload.reasons_not_to_run(call, carrier)]
         for carrier in machines
     ]
     # What no machine can run is wrong with the campaign; what one of them cannot, with the stacks that it carries.
     problems = [
-        Problem(reason, where=call) for call, reason in unfit[0] if all((call, reason) in each for each in unfit)
+        Problem(reason, where=call) for call, reason in refused[0] if all((call, reason) in each for each in refused)
     ]
     skipped: dict[str, tuple[str, ...]] = {}
     known: dict[int, dict[str, list[str]]] = {}
     growth_bytes = 0
     sizes = _Sizes(disks)
     for stack in stacks:
-        misfits = sizes.shortage(stack) + _arity_reasons(stack, drivers)
+        misfits = sizes.shortage(stack) + unfit.of_arity(stack, drivers)
         carrier = others.get(stack.text, facts)
-        has_guest = _starts_guest(stack.top, drivers)
-        reasons = _layer_reasons(stack, drivers, carrier, inside, known) + misfits
+        has_guest = unfit.starts_guest(stack.top, drivers)
+        reasons = unfit.of_layers(stack, drivers, carrier, inside, known) + misfits
         if has_guest:
             reasons += guests.reasons if guests is not None else ()
             carrier = inside or facts
-        reasons += [reason for _, reason in unfit[machines.index(carrier)]]
-        reasons += _target_reasons(stack, workloads, drivers)
-        reasons += _order_reasons(stack, drivers)
-        reasons += _tenant_reasons(stack, [call for call, _ in workloads], drivers)
+        reasons += [reason for _, reason in refused[machines.index(carrier)]]
+        reasons += unfit.of_target(stack, workloads, drivers)
+        reasons += unfit.of_order(stack, drivers)
+        reasons += unfit.of_forgetful(stack, drivers)
+        reasons += unfit.of_tenants(stack, [call for call, _ in workloads], drivers)
         path = directories.of(stack) if own else None
         directory = own.get(path or "")
         if directory is not None:
             reasons += directory.reasons
-            reasons += _room_reasons(directory.free_bytes, f"{path} has", workloads)
+            reasons += unfit.of_room(directory.free_bytes, f"{path} has", workloads)
         elif not misfits:
             try:
                 beside = guests is not None and guests.beside
                 laid_out = _laid_out(stack, drivers, disks, "/", beside=beside)
                 room_bytes = laid_out.top.size_bytes
-                reasons += _memory_reasons(laid_out, guests)
-                reasons += _room_reasons(room_bytes, "the stack has", workloads)
+                reasons += unfit.of_memory(laid_out, guests)
+                reasons += unfit.of_room(room_bytes, "the stack has", workloads)
             except BadInput as error:
                 reasons += [str(problem) for problem in error.problems]
         if reasons:
@@ -293,135 +289,6 @@ def _laid_out(
     return layout.lay_out(
         stack, drivers, disks, work_dir=work_dir, run_uuid=_NO_RUN, attempt=1, guest_image=guest_image, beside=reaches
     )
-
-
-def _layer_reasons(
-    stack: Stack,
-    drivers: Mapping[str, LayerDriver],
-    facts: Facts,
-    inside: Facts | None,
-    known: dict[int, dict[str, list[str]]],
-) -> list[str]:
-    """Of every layer, by the machine that it is built on; of a guest of which nothing is known nothing is said.
-
-    `known` keeps the answers of calls that were asked before, by machine, for campaigns of thousands.
-    """
-    reasons: list[str] = []
-    for node in stack.top.walk():
-        where = inside if any(_starts_guest(lower, drivers) for lower in node.inputs) else facts
-        if where is None:
-            continue
-        answers = known.setdefault(id(where), {})
-        key = f"{node.call.name}\0{node.call.text}"
-        if key not in answers:
-            answers[key] = drivers[node.call.name].reasons_not_to_run(node.call, where)
-        reasons += answers[key]
-    return reasons
-
-
-def _starts_guest(node: Node, drivers: Mapping[str, LayerDriver]) -> bool:
-    """Whether what stands on `node` is in a guest."""
-    return drivers[node.call.name].info.starts_guest or any(_starts_guest(lower, drivers) for lower in node.inputs)
-
-
-def _arity_reasons(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
-    return [
-        reason
-        for node in stack.top.walk()
-        for reason in drivers[node.call.name].arity_reasons(node.call, len(node.inputs))
-    ]
-
-
-def _kind(stack: Stack, drivers: Mapping[str, LayerDriver]) -> Kind:
-    node = stack.top
-    while (kind := drivers[node.call.name].info.provides) is None:
-        node = node.inputs[0]
-    if drivers[node.call.name].info.starts_guest and node.call.values.get("image") is not None:
-        return Kind.GUEST  # of another system than the lab's, in which nothing is built
-    return kind
-
-
-def _target_reasons(
-    stack: Stack, workloads: Sequence[tuple[Call, Workload]], drivers: Mapping[str, LayerDriver]
-) -> list[str]:
-    kind = _kind(stack, drivers)
-    nowhere = [call.text for call, workload in workloads if workload.info.in_guest]
-    if nowhere and _starts_guest(stack.top, drivers):
-        nowhere = []
-    layers = {node.call.name for node in stack.top.walk()}
-    without = [
-        f"{call.text} needs the layer {workload.info.on}, and this stack has none; put {workload.info.on} on top of it."
-        for call, workload in workloads
-        if workload.info.on and workload.info.on not in layers
-    ]
-    return (
-        without
-        + [f"{text} runs in a guest, and this stack has none; put vm into it." for text in nowhere]
-        + [
-            f"{call.text} runs on a {' or a '.join(sorted(workload.info.accepts))}, and this stack ends in a {kind}."
-            for call, workload in workloads
-            if kind not in workload.info.accepts
-            and not (kind is Kind.CONTAINER and Kind.DIRECTORY in workload.info.accepts)
-        ]
-    )
-
-
-def _order_reasons(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
-    return [
-        f"{node.call.text} works outside of what {below.call.text} holds, which is only for the processes of a "
-        f"workload; put {below.call.name} last."
-        for node in stack.top.walk()
-        if drivers[node.call.name].info.provides is not None
-        for under in node.inputs
-        for below in under.walk()
-        if drivers[below.call.name].info.last
-    ]
-
-
-def _tenant_reasons(stack: Stack, calls: Sequence[Call], drivers: Mapping[str, LayerDriver]) -> list[str]:
-    """Whether every load that names a tenant has one."""
-    forks = [node.call for node in stack.top.walk() if drivers[node.call.name].info.forks]
-    bound = [(call.tenant, call.text) for call in calls if call.tenant is not None]
-    if not forks:
-        return [
-            f"{text} is for a tenant, and this stack has none; add tenants(...), or write it without @."
-            for _, text in bound
-        ]
-    there = int(forks[0]["count"] or 0)
-    forking = next(node for node in stack.top.walk() if drivers[node.call.name].info.forks)
-    reasons = [
-        "The tenants of this stack share a guest; put tenants below vm, so that each has a guest of its own."
-        for below in forking.inputs
-        if _starts_guest(below, drivers)
-    ]
-    return reasons + [
-        f"{text} is for a tenant that is not among the {there}; write another." for n, text in bound if n > there
-    ]
-
-
-def _memory_reasons(laid_out: layout.Layout, guests: GuestLook | None) -> list[str]:
-    """Whether all guests of a stack can have their memory at once."""
-    if guests is None or guests.memory_bytes is None:
-        return []
-    wanted = guests.taken_bytes
-    wanted += sum(guest.memory_bytes + _GUEST_OVERHEAD_BYTES for guest in laid_out.guests)
-    if wanted <= guests.memory_bytes:
-        return []
-    count, free = len(laid_out.guests), human_size(guests.memory_bytes)
-    who = f"its {count} guests and the lab machine" if guests.taken_bytes else f"its {count} guests"
-    need = f"{who} take {human_size(wanted)} of memory together, what QEMU needs itself included"
-    return [f"{need}, and this machine has {free} to give; give them less (memory=), or end what uses the memory."]
-
-
-def _room_reasons(room_bytes: int | None, where: str, workloads: Sequence[tuple[Call, Workload]]) -> list[str]:
-    if room_bytes is None:  # not known before it is built
-        return []
-    return [
-        f"{call.text} lays out {human_size(workload.data_bytes(call))} and {where} room for {human_size(room_bytes)}; "
-        "make the room larger (--size, for files) or the data set smaller (size=)."
-        for call, workload in workloads
-        if workload.data_bytes(call) >= room_bytes
-    ]
 
 
 def _trial_s(call: Call, workload: Workload) -> float:

@@ -215,3 +215,26 @@ def test_of_a_guest_that_cannot_be_every_reason_is_given() -> None:
     assert any("can grow beyond" in why for why in reasons), "an image larger than the space"
     assert any("QEMU refuses vm(cache=unsafe, aio=native)" in why for why in reasons)
     assert any("btrfs" in why for why in reasons), "the kernel of the guest has no btrfs, and the host's has"
+
+
+@pytest.mark.parametrize(
+    ("expression", "can_run"),
+    [
+        ("disk | dm(zero)", True),
+        ("disk | dm(zero) | dm(delay, read=20ms)", True),
+        ("disk | dm(zero) | scheduler(none)", True),
+        ("disk | dm(zero) | ext4", False),
+        ("disk | dm(zero) | dm(linear) | xfs", False),
+        ("2*disk | dm(zero) | md(raid1) | ext4", False),
+        ("nullblk(memory_backed=off)", True),
+        ("nullblk(memory_backed=off) | ext4", False),
+        ("nullblk | ext4", True),
+        ("disk | dm(linear) | ext4", True),
+    ],
+)
+def test_what_has_to_be_found_again_stands_on_nothing_that_forgets(expression: str, can_run: bool) -> None:
+    facts = replace(FACTS, modules=frozenset({"dm_mod", "dm_zero", "dm_delay", "raid1", "null_blk", "md_mod"}))
+    made = plan(expression, facts=facts)
+    reasons = [reason for each in made.skipped.values() for reason in each]
+    assert bool(made.runnable) is can_run, reasons
+    assert can_run or any("keeps nothing" in reason for reason in reasons), reasons

@@ -1,0 +1,156 @@
+"""Why a stack cannot be built or cannot carry the workloads, before anything is made: every reason, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from strata.model import Call, Facts, Kind, LayerDriver, Node, Stack, Workload
+from strata.run import layout
+from strata.run.sites import GuestLook
+from strata.units import human_size
+
+# What a QEMU takes beside the memory of its guest: its programs, and under emulation the translated code. Seen of four
+# emulated guests at work: 105 to 302 MiB.
+_GUEST_OVERHEAD_BYTES = 320 << 20
+
+
+def of_layers(
+    stack: Stack,
+    drivers: Mapping[str, LayerDriver],
+    facts: Facts,
+    inside: Facts | None,
+    known: dict[int, dict[str, list[str]]],
+) -> list[str]:
+    """Of every layer, by the machine that it is built on; of a guest of which nothing is known nothing is said.
+
+    `known` keeps the answers of calls that were asked before, by machine, for campaigns of thousands.
+    """
+    reasons: list[str] = []
+    for node in stack.top.walk():
+        where = inside if any(starts_guest(lower, drivers) for lower in node.inputs) else facts
+        if where is None:
+            continue
+        answers = known.setdefault(id(where), {})
+        key = f"{node.call.name}\0{node.call.text}"
+        if key not in answers:
+            answers[key] = drivers[node.call.name].reasons_not_to_run(node.call, where)
+        reasons += answers[key]
+    return reasons
+
+
+def starts_guest(node: Node, drivers: Mapping[str, LayerDriver]) -> bool:
+    """Whether what stands on `node` is in a guest."""
+    return drivers[node.call.name].info.starts_guest or any(starts_guest(lower, drivers) for lower in node.inputs)
+
+
+def of_arity(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
+    return [
+        reason
+        for node in stack.top.walk()
+        for reason in drivers[node.call.name].arity_reasons(node.call, len(node.inputs))
+    ]
+
+
+def _kind(stack: Stack, drivers: Mapping[str, LayerDriver]) -> Kind:
+    node = stack.top
+    while (kind := drivers[node.call.name].info.provides) is None:
+        node = node.inputs[0]
+    if drivers[node.call.name].info.starts_guest and node.call.values.get("image") is not None:
+        return Kind.GUEST  # of another system than the lab's, in which nothing is built
+    return kind
+
+
+def of_target(
+    stack: Stack, workloads: Sequence[tuple[Call, Workload]], drivers: Mapping[str, LayerDriver]
+) -> list[str]:
+    kind = _kind(stack, drivers)
+    nowhere = [call.text for call, workload in workloads if workload.info.in_guest]
+    if nowhere and starts_guest(stack.top, drivers):
+        nowhere = []
+    layers = {node.call.name for node in stack.top.walk()}
+    without = [
+        f"{call.text} needs the layer {workload.info.on}, and this stack has none; put {workload.info.on} on top of it."
+        for call, workload in workloads
+        if workload.info.on and workload.info.on not in layers
+    ]
+    return (
+        without
+        + [f"{text} runs in a guest, and this stack has none; put vm into it." for text in nowhere]
+        + [
+            f"{call.text} runs on a {' or a '.join(sorted(workload.info.accepts))}, and this stack ends in a {kind}."
+            for call, workload in workloads
+            if kind not in workload.info.accepts
+            and not (kind is Kind.CONTAINER and Kind.DIRECTORY in workload.info.accepts)
+        ]
+    )
+
+
+def of_order(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
+    return [
+        f"{node.call.text} works outside of what {below.call.text} holds, which is only for the processes of a "
+        f"workload; put {below.call.name} last."
+        for node in stack.top.walk()
+        if drivers[node.call.name].info.provides is not None
+        for under in node.inputs
+        for below in under.walk()
+        if drivers[below.call.name].info.last
+    ]
+
+
+def of_forgetful(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
+    """Of layers that have to find again what they wrote, over one that keeps nothing."""
+    return [
+        f"{node.call.text} cannot find again what it writes to {below.call.text}, which keeps nothing; measure that "
+        "device as it is, or put a device that remembers below."
+        for node in stack.top.walk()
+        if (info := drivers[node.call.name].info).provides is not None and info.deployed
+        for under in node.inputs
+        for below in under.walk()
+        if (forgets := drivers[below.call.name].info.forgets) and forgets.items() <= below.call.values.items()
+    ]
+
+
+def of_tenants(stack: Stack, calls: Sequence[Call], drivers: Mapping[str, LayerDriver]) -> list[str]:
+    """Whether every load that names a tenant has one."""
+    forks = [node.call for node in stack.top.walk() if drivers[node.call.name].info.forks]
+    bound = [(call.tenant, call.text) for call in calls if call.tenant is not None]
+    if not forks:
+        return [
+            f"{text} is for a tenant, and this stack has none; add tenants(...), or write it without @."
+            for _, text in bound
+        ]
+    there = int(forks[0]["count"] or 0)
+    forking = next(node for node in stack.top.walk() if drivers[node.call.name].info.forks)
+    reasons = [
+        "The tenants of this stack share a guest; put tenants below vm, so that each has a guest of its own."
+        for below in forking.inputs
+        if starts_guest(below, drivers)
+    ]
+    return reasons + [
+        f"{text} is for a tenant that is not among the {there}; write another." for n, text in bound if n > there
+    ]
+
+
+def of_memory(laid_out: layout.Layout, guests: GuestLook | None) -> list[str]:
+    """Whether all guests of a stack can have their memory at once."""
+    if guests is None or guests.memory_bytes is None:
+        return []
+    wanted = guests.taken_bytes
+    wanted += sum(guest.memory_bytes + _GUEST_OVERHEAD_BYTES for guest in laid_out.guests)
+    if wanted <= guests.memory_bytes:
+        return []
+    count, free = len(laid_out.guests), human_size(guests.memory_bytes)
+    who = f"its {count} guests and the lab machine" if guests.taken_bytes else f"its {count} guests"
+    need = f"{who} take {human_size(wanted)} of memory together, what QEMU needs itself included"
+    return [f"{need}, and this machine has {free} to give; give them less (memory=), or end what uses the memory."]
+
+
+def of_room(room_bytes: int | None, where: str, workloads: Sequence[tuple[Call, Workload]]) -> list[str]:
+    if room_bytes is None:  # not known before it is built
+        return []
+    return [
+        f"{call.text} lays out {human_size(workload.data_bytes(call))} and {where} room for {human_size(room_bytes)}; "
+        "make the room larger (--size, for files) or the data set smaller (size=)."
+        for call, workload in workloads
+        if workload.data_bytes(call) >= room_bytes
+    ]
