@@ -66,6 +66,12 @@ impl Thread<'_> {
         self.random % limit
     }
 
+    /// Where in the memory so many bytes are moved from or to: filebench draws it, so that data come from cold memory.
+    fn place(&mut self, length: usize) -> usize {
+        let places = MEMORY.checked_div(length).unwrap_or(1);
+        self.below(places as u64) as usize * length
+    }
+
     /// One operation with the clock looked at before and after.
     fn timed<T>(&mut self, go: impl FnOnce(&mut Self) -> Result<T, Errno>) -> Result<T, Errno> {
         let before = self.clock.elapsed();
@@ -121,7 +127,7 @@ impl Thread<'_> {
     }
 
     fn read_whole(&mut self, fd: &OwnedFd) -> Result<(), Errno> {
-        let at = self.below((MEMORY / PIECE) as u64) as usize * PIECE;
+        let at = self.place(PIECE);
         self.timed(|thread| {
             seek(fd, SeekFrom::Start(0))?;
             while read(fd, &mut thread.memory[at..at + PIECE])? > 0 {}
@@ -131,8 +137,7 @@ impl Thread<'_> {
 
     fn append(&mut self, fd: &OwnedFd) -> Result<(), Errno> {
         let length = self.below(APPEND - 1) as usize;
-        let places = MEMORY.checked_div(length).unwrap_or(1);
-        let at = self.below(places as u64) as usize * length;
+        let at = self.place(length);
         self.timed(|thread| {
             if length > 0 {
                 seek(fd, SeekFrom::End(0))?;
@@ -161,7 +166,8 @@ impl Thread<'_> {
     fn fileserver(&mut self) -> Result<(), Errno> {
         let file = self.create()?;
         let length = self.files.sizes[file.1] as usize;
-        self.timed(|thread| write(&file.0, &thread.memory[..length]))?;
+        let at = self.place(length);
+        self.timed(|thread| write(&file.0, &thread.memory[at..at + length]))?;
         self.close(file)?;
         let file = self.open(OFlags::RDWR)?;
         self.append(&file.0)?;

@@ -41,8 +41,7 @@ def engine_path() -> str:
 
 def become_engine(arguments: Sequence[str]) -> NoReturn:
     """The engine takes the place of this process. Raises BadInput when it is not there."""
-    path = engine_path()
-    os.execv(path, [path, *arguments])
+    os.execv(engine_path(), ["strata", *arguments])  # what it says of its use begins with what was typed
 
 
 class LocalHost:

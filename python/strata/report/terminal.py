@@ -11,6 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from strata.report.model import ReportModel, Table
+from strata.report.numbers import MISSING
 
 _ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
 _KEY, _NAME, _STACK, _GAP = 5, 16, 30, 2  # letters: a stack's number, the least and the most for its text, between
@@ -108,7 +109,9 @@ def _table(table: Table, places: Sequence[int]) -> RichTable:
         column = table.columns[place]
         head = Text(f"{column.title}\n{column.unit}{_ARROWS[column.better]}", overflow="fold")
         shown.add_column(head, justify="right" if column.numeric else "left", min_width=_width(table, place) - _GAP)
-    for row in table.rows:
+    # A layer's figures are those of the stacks that have it; of the others there would be only dashes.
+    told = [row for row in table.rows if any(row.cells[place].text != MISSING for place in places)]
+    for row in told or table.rows:
         name = Text(row.head, style="bold" if row.tied else "")
         if row.mark:
             name.append(f"  {row.mark}", style="not bold green")

@@ -134,9 +134,15 @@ fn source(file: &str) -> Result<String, String> {
     }
     match file.strip_prefix("builtin:") {
         Some(name) => builtin::text(name).map(str::to_owned),
-        None => std::fs::read(file)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .map_err(|error| format!("{file} cannot be read ({error}); check its name.")),
+        None => {
+            let bytes =
+                std::fs::read(file).map_err(|error| format!("{file} cannot be read ({error}); check its name."))?;
+            // what is no text is wrong in every line, and saying so of each helps nobody
+            if bytes.contains(&0) {
+                return Err(format!("{file} holds no text; name a program in filebench's language."));
+            }
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        }
     }
 }
 

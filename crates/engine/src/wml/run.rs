@@ -63,7 +63,10 @@ pub fn run(request: &Request) -> Result<u8, String> {
     }
     let code = if report.ended.early { ENDED_EARLY } else { 0 };
     if code != 0 {
-        eprintln!("strata-engine: the run ended early: {}", report.ended.why);
+        eprintln!(
+            "strata-engine: the run ended early, after {} operations: {}",
+            report.summary.count, report.ended.why
+        );
     }
     Ok(code)
 }

@@ -25,6 +25,9 @@ const SLOTS: usize = 128;
 const MIB: u64 = 1 << 20;
 /// The longest latency that the histograms tell apart from longer ones: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
+/// How many latencies are kept before the histograms are told. Between two operations all of their memory has left the
+/// processor's cache; together the waits for it overlap.
+const BATCH: usize = 256;
 
 /// Counters of one flowop of one thread, on a cache line of their own. Only the thread writes them.
 #[derive(Default)]
@@ -150,6 +153,8 @@ pub struct Worker<'a, S: System> {
     handled: Option<(usize, u32)>,
     parent: Vec<u8>,
     histograms: Vec<Option<Histogram<u32>>>,
+    /// (the number of a flowop, its latency in ns), not yet in the histograms.
+    latencies: Vec<(usize, u64)>,
     drawn: Vec<(u64, f64, f64)>,
     credits: Vec<(Option<u64>, i64)>,
     semaphore: Vec<usize>,
@@ -167,6 +172,11 @@ fn steps(flowops: &[Flowop], names: &mut Vec<(String, Type)>) -> Vec<Step> {
             Step { id, flowop: flowop.clone(), inner, target: None }
         })
         .collect()
+}
+
+/// Whether any opens files past the page cache.
+fn any_direct(steps: &[Step]) -> bool {
+    steps.iter().any(|step| step.flowop.directio || any_direct(&step.inner))
 }
 
 /// Draws what counts for the whole run.
@@ -237,21 +247,23 @@ impl<'a, S: System> Worker<'a, S> {
         let mut random = Uniforms(Random::new(shared.seed, plan.number));
         let mut steps = plan.steps;
         settle(&mut steps, &mut random);
+        let direct = any_direct(&steps);
         let worker = Self {
             watch: plan.watch,
             process: plan.process,
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
             slot_rotor: SLOTS,
             rotors: vec![0; shared.files.len()],
-            memory: Memory::new(plan.memsize),
+            memory: Memory::of(plan.memsize, direct),
             memsize: plan.memsize,
-            buffers: (0..count).map(|_| Memory::default()).collect(),
-            source: Source::new(shared.content, shared.seed, plan.number),
+            buffers: (0..count).map(|_| Memory::new(direct)).collect(),
+            source: Source::new(shared.content, shared.seed, plan.number, direct),
             random,
             path: Vec::with_capacity(4096),
             handled: None,
             parent: Vec::with_capacity(4096),
             histograms: vec![None; count],
+            latencies: Vec::with_capacity(BATCH),
             drawn: vec![(0, 0.0, 0.0); count],
             credits: vec![(None, 0); count],
             semaphore: plan.semaphore,
@@ -306,6 +318,7 @@ impl<'a, S: System> Worker<'a, S> {
         if last && self.shared.now() < self.shared.deadline.load(Ordering::Relaxed) {
             self.shared.end(Ending::Done);
         }
+        self.tell_histograms();
         Latencies { histograms: self.histograms, drawn: self.drawn }
     }
 
@@ -353,13 +366,9 @@ impl<'a, S: System> Worker<'a, S> {
         if self.shared.cpu_per_flowop {
             add(&counters.cpu_ns, thread_cpu_ns().saturating_sub(cpu));
         }
-        let histogram = &mut self.histograms[step.id];
-        if histogram.is_none() {
-            // Bounds that are always right; see the test.
-            *histogram = Histogram::new_with_bounds(1, LONGEST_NS, 2).ok();
-        }
-        if let Some(histogram) = histogram {
-            histogram.saturating_record(latency);
+        self.latencies.push((step.id, latency));
+        if self.latencies.len() == BATCH {
+            self.tell_histograms();
         }
         let progress = &self.shared.processes[self.process];
         let of = step.flowop.of;
@@ -368,6 +377,19 @@ impl<'a, S: System> Worker<'a, S> {
             progress.bytes.fetch_add(bytes, Ordering::Relaxed);
             if of.reads() || of.writes() {
                 progress.transfers.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn tell_histograms(&mut self) {
+        for (id, latency) in self.latencies.drain(..) {
+            let histogram = &mut self.histograms[id];
+            if histogram.is_none() {
+                // Bounds that are always right; see the test.
+                *histogram = Histogram::new_with_bounds(1, LONGEST_NS, 2).ok();
+            }
+            if let Some(histogram) = histogram {
+                histogram.saturating_record(latency);
             }
         }
     }
