@@ -24,24 +24,24 @@ def run(*argv: str) -> str:
 class Mounted:
     """A file system of its own, with a directory for each probe."""
 
-    def __init__(self, root: Path, make: list[str], options: str, after: list[str]) -> None:
-        file = root / "disk.img"
-        run("truncate", "--size=1G", str(file))
-        self.loop = run("losetup", "--find", "--show", str(file)).strip()
+    def __init__(self, root: Path, disks: int, make: list[str], options: str, after: list[str]) -> None:
+        files = [root / f"disk-{number}.img" for number in range(disks)]
+        run("truncate", "--size=1G", *map(str, files))
+        self.loops = [run("losetup", "--find", "--show", str(file)).strip() for file in files]
         self.path = root / "mnt"
         self.path.mkdir()
         try:
-            run(*make, self.loop)
-            run("mount", *(["-o", options] if options else []), self.loop, str(self.path))
+            run(*make, *self.loops)
+            run("mount", *(["-o", options] if options else []), self.loops[0], str(self.path))
         except AssertionError:
-            run("losetup", "--detach", self.loop)
+            run("losetup", "--detach", *self.loops)
             raise
         if after:
             run(*after, str(self.path))
 
     def close(self) -> None:
         run("umount", str(self.path))
-        run("losetup", "--detach", self.loop)
+        run("losetup", "--detach", *self.loops)
 
     def find(self, name: str) -> Finding:
         place = self.path / f"trial-{name}"
@@ -55,25 +55,36 @@ KINDS = {
     "xfs": (["mkfs.xfs", "-q"], "", []),
     "btrfs": (["mkfs.btrfs", "-q"], "", ["btrfs", "quota", "enable"]),
     "btrfs nodatasum": (["mkfs.btrfs", "-q"], "nodatasum", []),
+    "btrfs nodatacow": (["mkfs.btrfs", "-q"], "nodatacow", []),
     "btrfs compress": (["mkfs.btrfs", "-q"], "compress=zstd", []),
+    "btrfs raid1": (["mkfs.btrfs", "-q", "-d", "raid1", "-m", "raid1"], "", []),
 }
+DISKS = {"btrfs raid1": 2}
 
 
 @pytest.fixture(params=KINDS)
 def mounted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Mounted]]:
-    made = Mounted(tmp_path, *KINDS[request.param])
+    made = Mounted(tmp_path, DISKS.get(request.param, 1), *KINDS[request.param])
     yield request.param, made
     made.close()
 
 
 KNOWN = {
-    "ext4": {"clone": False, "snapshot": False, "quota": False, "thin": True, "checksums": False, "direct": True},
-    "xfs": {"clone": True, "snapshot": False, "quota": False, "thin": True, "checksums": False, "direct": True},
+    "ext4": {"clone": False, "snapshot": False, "quota": False, "thin": True, "checksums": False, "direct": True,
+             "cow": False, "self-healing": False, "disk-loss": None, "older-snapshots": False, "send": False,
+             "dedup-on-demand": False, "discard": True, "shrink": True, "block": False, "ssd-cache": False},
+    "xfs": {"clone": True, "snapshot": False, "quota": False, "thin": True, "checksums": False, "direct": True,
+            "cow": False, "self-healing": False, "older-snapshots": False, "send": False, "dedup-on-demand": True,
+            "discard": True, "grow": True, "shrink": False, "block": False},
     # of O_DIRECT on btrfs with checksums the kernel's version decides
-    "btrfs": {"clone": True, "snapshot": True, "quota": True, "thin": True, "checksums": True},
+    "btrfs": {"clone": True, "snapshot": True, "quota": True, "thin": True, "checksums": True, "cow": True,
+              "self-healing": False, "disk-loss": None, "older-snapshots": True, "send": True, "dedup-on-demand": True,
+              "discard": True, "grow": True, "shrink": True, "block": False},
     "btrfs nodatasum": {"quota": False, "checksums": False, "compression": False, "dedup": False},
+    "btrfs nodatacow": {"cow": False, "self-healing": False},
     "btrfs compress": {"compression": True, "checksums": True},
-}
+    "btrfs raid1": {"self-healing": True, "disk-loss": True, "checksums": True},
+}  # fmt: skip
 
 
 def test_what_is_known_of_a_file_system_is_found(mounted: tuple[str, Mounted]) -> None:
@@ -81,5 +92,6 @@ def test_what_is_known_of_a_file_system_is_found(mounted: tuple[str, Mounted]) -
     found = {name: place.find(name) for name in KNOWN[kind]}
     assert {name: finding.holds for name, finding in found.items()} == KNOWN[kind], found
     assert all(finding.why for finding in found.values())
-    left = [path for path in place.path.rglob("*") if path.is_dir() and path.name in ("live", "held", "tenant")]
+    made = ("live", "held", "tenant", "disk", "one", "two")
+    left = [path for path in place.path.rglob("*") if path.name in made]
     assert left == [], "a probe left something that it made"

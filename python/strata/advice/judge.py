@@ -52,17 +52,12 @@ def judge(
         answers.append(_memory(stack, wanted, wanted.max_memory_bytes, known))
     if wanted.survive:
         answers.append(_survival(stack, wanted.survive, drivers))
-    risks = tuple(
-        risk
-        for node in stack.top.walk()
-        for risk in known.risks
-        if risk.layer == node.call.name and risk.terms.met(node.call)
-    )
+    noted = risks(stack, known)
     if wanted.no_writeback_risk:
-        answers.append(_writeback(risks))
+        answers.append(_writeback(noted))
     if wanted.disks is not None:
         answers.append(_at_hand(stack, wanted.disks))
-    return Judged(stack.text, tuple(answers), tuple(dict.fromkeys(risks)))
+    return Judged(stack.text, tuple(answers), noted)
 
 
 def features(stack: Stack, known: Documents) -> frozenset[str]:
@@ -70,14 +65,28 @@ def features(stack: Stack, known: Documents) -> frozenset[str]:
     return frozenset(feature for feature in known.features if _claims(stack, feature, known)[0])
 
 
-def documented(stack: Stack, known: Documents) -> dict[str, bool]:
-    """Feature -> whether documents say that the stack, as it is written, has it; without those they are silent on."""
+def claimed(stack: Stack, known: Documents) -> dict[str, tuple[bool, str]]:
+    """Feature -> whether documents say that the stack, as it is written, has it, and which; silence is left out."""
     found = {}
     for feature in known.features:
         yes, otherwise, no = _claims(stack, feature, known)
-        if yes or otherwise or no:
-            found[feature] = bool(yes)
+        if yes:
+            found[feature] = (True, f"{yes[0].layer}: {yes[0].source}")
+        elif otherwise or no:
+            says_no = (no or otherwise)[0]
+            found[feature] = (False, f"{says_no.layer}: {says_no.source}")
     return found
+
+
+def risks(stack: Stack, known: Documents) -> tuple[Risk, ...]:
+    """What documents note against the layers of it, as they are written; each once."""
+    found = (
+        risk
+        for node in stack.top.walk()
+        for risk in known.risks
+        if risk.layer == node.call.name and risk.terms.met(node.call)
+    )
+    return tuple(dict.fromkeys(found))
 
 
 def survivable(node: Node, drivers: Mapping[str, LayerDriver]) -> int:

@@ -201,15 +201,22 @@ def verdict(
 
 @app.command()
 def report(
-    directory: _Directory,
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="of a run; of several, which stand side by side")
+    ],
     json: _Json = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="print it as Markdown")] = False,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="default: DIR/report.html")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="print it as Markdown; of one run")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="default: DIR/report.html; of several, joined.html")
+    ] = None,
 ) -> None:
     """Write the whole report as one HTML file, or print it as Markdown or JSON."""
     from strata.cli import report
 
-    report.report(directory, json, markdown, out)
+    if len(directories) > 1:
+        report.joined_report(directories, json, markdown, out)
+    else:
+        report.report(directories[0], json, markdown, out)
 
 
 @app.command()
@@ -246,7 +253,8 @@ def advise(
 @app.command()
 def features(
     what: Annotated[
-        list[str], typer.Argument(metavar="[EXPRESSION...]", help="stacks that end in a directory or a device")
+        list[str],
+        typer.Argument(metavar="[EXPRESSION...|DIR]", help="stacks to try; or the --out of before, to show it again"),
     ] = [],  # noqa: B006
     everything: Annotated[bool, typer.Option("--all", help="the stacks that people choose among")] = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="where the evidence is kept")] = Path(
@@ -256,11 +264,25 @@ def features(
     on: _On = None,
     debian: _Debian = None,
     kernel: _Kernel = None,
+    json: _Json = False,
 ) -> None:
     """What stacks can do: every yes and no tried on a fresh stack, and where documents say otherwise."""
     from strata.cli import features, written
 
-    features.features(what, everything, out, size, written.Where(on, None, debian, kernel, (), None, ()))
+    features.features(what, everything, out, size, written.Where(on, None, debian, kernel, (), None, ()), json)
+
+
+@app.command()
+def serve(
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="of runs, or one that holds them, such as runs")
+    ],
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: any that is free")] = 8765,
+) -> None:
+    """Pages of runs in a browser on this machine: their reports, also while they go on, and several side by side."""
+    from strata.cli import serve
+
+    serve.serve(directories, port)
 
 
 @app.command()

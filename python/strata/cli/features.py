@@ -7,53 +7,81 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from strata import layers, workloads
-from strata.advice.judge import documented
 from strata.campaign import parse_stacks
 from strata.cli import run as running
 from strata.cli import written
 from strata.errors import BadInput
 from strata.model import Kind, Stack
-from strata.probes import PREFIX
+from strata.probes import PREFIX, STACKS, probes
 from strata.published.documented import documents
 from strata.report import features as report
+from strata.report import matrix, pages
 from strata.store import reader
 
-# What is asked of every one of them, by --all. Blocks by themselves too: some features are of volumes.
-ALL = (
-    "disk | {ext4, xfs, xfs(pquota), btrfs, btrfs(quotas), zfs}",
-    "disk | {lvm(snapshots=256M), lvmthin} | {ext4, xfs}",
-    "2*disk | {md(raid1) | xfs, btrfs(raid1), zfs(mirror=2)}",
-    'disk | vdo | xfs(mkfs="-K")',
-    "disk | {lvm(size=256M), lvmthin, lvmthin(zero=off), vdo, zfs | zvol(sparse)}",
-)
+_KINDS = tuple(kind for kind in Kind if any(kind in probe.accepts for probe in probes().values()))
 
 
-def features(what: Sequence[str], everything: bool, out: Path, sizes: list[str], where: written.Where) -> None:
+def features(
+    what: Sequence[str], everything: bool, out: Path, sizes: list[str], where: written.Where, as_json: bool
+) -> None:
     if bool(what) is everything:
         raise BadInput(
-            "features takes expressions, or --all for the stacks that people choose among; give one of them."
+            "features takes expressions, the directory of what was tried before, or --all for the stacks that people "
+            "choose among; give one of them."
         )
-    stacks = [stack for text in (ALL if everything else what) for stack in parse_stacks(text, layers.catalogue())]
-    known = documents()
+    if len(what) == 1 and Path(what[0]).is_dir():
+        out = Path(what[0])
+        directories = [path for path in (out, *_of_kinds(out)) if (path / "strata.db").exists()]
+        if not directories:
+            raise BadInput(f"{out} holds nothing that `strata features` tried; give the directory of its --out.")
+    else:
+        directories = _try(what or STACKS, out, sizes, where)
+    found = _matrix(directories)
+    page = out / "features.html"
+    page.write_text(pages.features(found), encoding="utf-8")
+    if as_json:
+        sys.stdout.write(report.as_json(found))
+    else:
+        sys.stdout.write(report.render(found))
+        print(f"\nThe page, with the evidence: {page}")
+
+
+def _try(expressions: Sequence[str], out: Path, sizes: list[str], where: written.Where) -> list[Path]:
+    """One run for each kind, for a run has one set of workloads. A role that only some stacks have keeps its size."""
+    stacks = [stack for text in expressions for stack in parse_stacks(text, layers.catalogue())]
+    directories = []
     for kind, group in _by_kind(stacks).items():
         loads = [name for name, load in workloads.catalogue().items()
                  if name.startswith(PREFIX) and kind in load.accepts]  # fmt: skip
-        directory = out / str(kind)
+        roles = {role for stack in group for role in stack.disks()}
+        here = [size for size in sizes if size.partition("=")[0] in roles]
         texts, once = [stack.text for stack in group], running.Decide(rounds=1)
-        running.carry_out(running.Asked(texts, loads, directory, where, once, sizes, as_json=True))
-        view = reader.view(directory)
-        said = {stack.text: documented(stack, known) for stack in group}
-        sys.stdout.write(report.render(view, said))
+        directories.append(out / str(kind))
+        running.carry_out(running.Asked(texts, loads, directories[-1], where, once, here, as_json=True))
+    return directories
+
+
+def _of_kinds(out: Path) -> list[Path]:
+    return [out / str(kind) for kind in _KINDS]
+
+
+def _matrix(directories: Sequence[Path]) -> matrix.Matrix:
+    views = [reader.view(directory) for directory in directories]
+    stacks = {
+        stack.text: stack for view in views for text in view.stacks for stack in parse_stacks(text, layers.catalogue())
+    }
+    return matrix.build(views, stacks, documents())
 
 
 def _by_kind(stacks: Sequence[Stack]) -> dict[Kind, list[Stack]]:
-    """Directories and devices are asked different things, and a run has one set of workloads."""
     found: dict[Kind, list[Stack]] = {}
     for stack in stacks:
         node = stack.top
         while (kind := layers.catalogue()[node.call.name].provides) is None:
             node = node.inputs[0]
-        if kind not in (Kind.DIRECTORY, Kind.BLOCK):
-            raise BadInput(f"{stack.text} ends in neither a directory nor a device; features are tried on these.")
+        if kind not in _KINDS:
+            raise BadInput(
+                f"{stack.text} ends in a {kind}; features are tried on {', '.join(_KINDS[:-1])} and {_KINDS[-1]}."
+            )
         found.setdefault(kind, []).append(stack)
-    return found
+    return {kind: found[kind] for kind in _KINDS if kind in found}

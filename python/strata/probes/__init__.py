@@ -13,8 +13,9 @@ from functools import cache
 from types import MappingProxyType
 
 from strata.probes._probe import Finding, Probe
+from strata.probes._stacks import STACKS
 
-__all__ = ["PREFIX", "Finding", "Probe", "probes"]
+__all__ = ["PREFIX", "STACKS", "Finding", "Probe", "probes"]
 
 PREFIX = "feature/"
 """Of the workloads that try them."""

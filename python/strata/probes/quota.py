@@ -14,7 +14,8 @@ _SCRIPT = (
     (
         SHELL
         + """\
-dir=$1 root=
+dir=$1
+set -- $(volume)
 case $fs in
   btrfs)
     btrfs subvolume create "$dir/tenant" >/dev/null || exit 1
@@ -25,6 +26,7 @@ case $fs in
     remove() { zfs destroy -R "$source/probe"; } ;;
   *)
     mkdir -- "$dir/tenant" || exit 1
+    remove() { rm -rf -- "$dir/tenant"; }
     mounted=$(findmnt --noheadings --output TARGET --target "$dir")
     case ,$(findmnt --noheadings --output OPTIONS --target "$dir"), in
       *,prjquota,* | *,pquota,*)
@@ -33,19 +35,34 @@ case $fs in
             xfs_quota -x -D /dev/null -P /dev/null -c 'limit -p bhard=LIMITm 4242' "$mounted"
         }
         set_limit 2>"$dir/said" || { say method none; say said "$(line <"$dir/said")"; } ;;
-      *) say method none; say said "it is mounted without quotas of projects" ;;
-    esac
-    remove() { rm -rf -- "$dir/tenant"; } ;;
+      *) case ${3:-} in
+        # what a tenant can write is the size of the volume that is made for him
+        thin | linear | striped)
+          if [ "$3" = thin ]; then how="--type thin --thinpool $4 --virtualsize LIMITm"; else how="--size LIMITm"; fi
+          remove() {
+            if mountpoint --quiet "$dir/tenant"; then umount "$dir/tenant"; udevadm settle; fi
+            rmdir -- "$dir/tenant"; lvremove -qq --force --config "$LVM" "$1/strata-probe"
+          }
+          if lvcreate -qq --yes --wipesignatures n --config "$LVM" $how --name strata-probe "$1" 2>"$dir/said"; then
+            mkfs.ext4 -q "/dev/$1/strata-probe" && mount "/dev/$1/strata-probe" "$dir/tenant" || exit 1
+            say method volume
+          else
+            say method none; say said "$(line <"$dir/said")"
+            remove() { rm -rf -- "$dir/tenant"; }
+          fi ;;
+        *) say method none; say said "it is mounted without quotas of projects" ;;
+      esac ;;
+    esac ;;
 esac
 number=0
 while [ "$number" -lt TRIED ]; do
   fill "$dir/tenant/$number" 1 2>"$dir/refused" || break
-  sync --file-system -- "$dir/tenant"
+  used "$dir/tenant" >/dev/null
   number=$((number + 1))
 done
 say written "$((number * 1048576))"
 say refused "$(line <"$dir/refused")"
-remove"""
+remove "$@\""""
     )
     .replace("LIMIT", str(_LIMIT_MIB))
     .replace("TRIED", str(_TRIED_MIB))
@@ -58,7 +75,8 @@ def judge(found: Mapping[str, str]) -> Finding:
         return Finding(False, f"no limit can be set: {found.get('said') or 'without a word'}")
     if written is None:
         return Finding(None, "the probe does not say how much it wrote")
-    why = f"root wrote {written / MIB:.0f} MiB where {_LIMIT_MIB} MiB were allowed"
+    of = " on a volume of his own" if found.get("method") == "volume" else ""
+    why = f"root wrote{of} {written / MIB:.0f} MiB where {_LIMIT_MIB} MiB were allowed"
     if written > _OVER * _LIMIT_MIB * MIB:
         return Finding(False, why, {"quota_bytes": written})
     return Finding(True, f"{why}, then: {found.get('refused') or 'refused'}", {"quota_bytes": written})

@@ -1,32 +1,71 @@
-"""What stacks can do, as it was tried, as a table for a terminal; beside it what documents say otherwise."""
+"""The feature matrix as tables for a terminal, and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from dataclasses import asdict
 
-from strata.advice.tried import holds, trials
-from strata.model import View
+from strata.report.matrix import Disagreement, Group, Matrix
+
+_SHOWN = {True: "yes", False: "no", None: "?"}
+_FEW = 6  # stacks of which every cell's reason is printed too; of more, HTML and JSON have them
 
 
-def render(view: View, documented: Mapping[str, Mapping[str, bool]]) -> str:
-    """`documented`: stack -> feature -> whether documents say that it has it."""
+def render(matrix: Matrix) -> str:
     lines: list[str] = []
-    disagreements: list[str] = []
-    cells = trials(view)
-    for stack in view.stacks:
-        lines.append(stack)
-        for name, trial in cells.get(stack, {}).items():
-            answer = holds(trial)
-            shown = {True: "yes", False: "no", None: "?"}[answer]
-            why = "; ".join(trial.notes) if answer is not None or not trial.reason else trial.reason
-            lines.append(f"  {shown:4}{name:12} {why.removeprefix(f'{name}: ')}")
-            said = documented.get(stack, {}).get(name)
-            if answer is not None and said is not None and answer is not said:
-                disagreements.append(f"  {stack}: {name} is {shown}, and documents say {'yes' if said else 'no'}")
-    for skip in view.skipped:
-        lines += [f"{skip.stack}: skipped", *(f"  {reason}" for reason in skip.reasons)]
-    for failed in view.failed:
-        lines += [f"{failed.stack}: failed", f"  {failed.reason}"]
-    if disagreements:
-        lines += ["", "Where documents and what happened disagree:", *disagreements]
+    for group in matrix.groups:
+        lines += [*_table(group), ""]
+    stacks = sum(len(group.rows) for group in matrix.groups)
+    if stacks <= _FEW:
+        for group in matrix.groups:
+            lines += _reasons(group)
+    if matrix.disagreements:
+        lines.append("Where documents and what happened disagree:")
+        lines += [line for each in matrix.disagreements for line in _disagreement(each)]
+    lines.append(
+        f"In {matrix.agreements} other places they agree. A ? was not tried, or showed nothing"
+        + ("; the page and --json say why." if stacks > _FEW else ".")
+    )
     return "\n".join(lines) + "\n"
+
+
+def as_json(matrix: Matrix) -> str:
+    """The whole of it. A feature that was not tried is null."""
+    return json.dumps(asdict(matrix), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def _table(group: Group) -> list[str]:
+    """Features down, stacks across by their keys, which stand below."""
+    built = [row for row in group.rows if row.cells]
+    lines = [f"{group.title} ({group.where})" if group.where else group.title]
+    lines += [f"  {caveat}" for caveat in group.caveats]
+    widest = max((len(name) for name in group.features), default=0)
+    if built:
+        lines.append("  " + " " * widest + "".join(f"{row.key:>5}" for row in built))
+    for number, name in enumerate(group.features):
+        if built:
+            cells = "".join(f"{_SHOWN[row.cells[number].holds]:>5}" for row in built)
+            lines.append(f"  {name:<{widest}}{cells}")
+    for row in group.rows:
+        lines.append(f"  {row.key:>4}  {row.stack}")
+        lines += [f"        not built: {reason}" for reason in row.without]
+    return lines
+
+
+def _reasons(group: Group) -> list[str]:
+    lines: list[str] = []
+    widest = max((len(name) for name in group.features), default=0)
+    for row in group.rows:
+        lines.append(row.stack)
+        lines += [f"  {_SHOWN[cell.holds]:4}{cell.feature:<{widest}}  {cell.why}" for cell in row.cells]
+        lines += [f"  {reason}" for reason in row.without]
+        lines += [f"  risk: {risk.text} ({risk.source})" for risk in row.risks]
+        lines.append("")
+    return lines
+
+
+def _disagreement(each: Disagreement) -> list[str]:
+    return [
+        f"  {each.stack}: {each.feature} is {_SHOWN[each.found]}: {each.why}",
+        f"    {each.by} says {each.says} [{each.source}]",
+    ]

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
-from strata.report import charts
+from strata.report import charts, pages
 from strata.report.model import ReportModel
 
 
 def render(model: ReportModel) -> str:
     """The whole page as text, to be written as UTF-8."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("strata.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["json_number"] = json.dumps
-    style = environment.get_template("style.css").render()
     drawings, legends = _drawings(model)
-    page = environment.get_template("report.html.j2").render(
-        m=model, style=Markup(style), drawings=drawings, legends=legends
+    page = (
+        pages.environment()
+        .get_template("report.html.j2")
+        .render(m=model, style=pages.style(), drawings=drawings, legends=legends)
     )
     return page.lstrip()
 

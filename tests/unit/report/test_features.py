@@ -1,52 +1,93 @@
-"""The table of what was tried, and where documents say otherwise."""
+"""The matrix of what was tried, where documents say otherwise, and its renderers."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 
+from strata.campaign import parse_stacks
+from strata.layers import catalogue
 from strata.model import FailedVisit, Metric, Outcome, Rule, Skipped, TrialResult, View, WorkloadView
-from strata.report import features
+from strata.published.documented import documents
+from strata.report import features, matrix, pages
+from strata.report.matrix import Matrix
+
+EXT4, ZFS, THIN, VDO = "disk | ext4", "disk | zfs", "disk | lvmthin | xfs", "disk | vdo | xfs(mkfs=-K)"
 
 
 def tried(stack: str, name: str, holds: float | None, outcome: Outcome = Outcome.OK) -> TrialResult:
-    metrics = {} if holds is None else {"holds": holds}
+    metrics = {"probe_s": 1.5} | ({} if holds is None else {"holds": holds})
+    if name == "clone":
+        metrics["clone_bytes"] = 2.0 * (1 << 20)
     reason = None if outcome is Outcome.OK else "the probe ended badly"
     return TrialResult(hash((stack, name)), stack, 0, 0, f"feature/{name}", outcome, reason, 0.0, 1.0, metrics, {}, (),
-                       (f"{name}: what showed",))  # fmt: skip
+                       (f"{name}: what showed it",))  # fmt: skip
 
 
-def shown(*trials: TrialResult) -> str:
+def found(*trials: TrialResult) -> Matrix:
     holds = Metric("holds", "ratio", "higher")
     loads = tuple(
         WorkloadView(text, text, holds, {"holds": holds}) for text in dict.fromkeys(t.workload for t in trials)
     )
-    view = View("f", "", 1, Rule(), ("a", "b"), loads, trials, (), (Skipped("c", ("no module",)),),
-                (FailedVisit(9, "b", 0, "it broke"),), (), 2, 2, None, {}, {}, ())  # fmt: skip
-    return features.render(view, {"a": {"clone": True, "quota": False}})
+    view = View("f", "", 1, Rule(), (EXT4, ZFS, THIN, VDO), loads, trials, (), (Skipped(VDO, ("no module",)),),
+                (FailedVisit(9, THIN, 0, "it broke"),), (), 2, 2, None, {},
+                {EXT4: ("mkfs.ext4 /dev/vda", "strata-engine sample --out x -- sh -c script")}, ())  # fmt: skip
+    stacks = {text: parse_stacks(text, catalogue())[0] for text in view.stacks}
+    return matrix.build([view], stacks, documents())
 
 
 def test_yes_no_and_nothing_known_with_what_shows_it() -> None:
-    text = shown(
-        tried("a", "clone", 1.0), tried("a", "quota", 0.0), tried("a", "zeroed", None),
-        tried("a", "checksums", None, Outcome.FAILED),
-    )  # fmt: skip
-    lines = [line.split(maxsplit=2) for line in text.splitlines()]
-    assert ["yes", "clone", "what showed"] in lines
-    assert ["no", "quota", "what showed"] in lines
-    assert ["?", "zeroed", "what showed"] in lines
-    assert ["?", "checksums", "the probe ended badly"] in lines
+    text = features.render(
+        found(tried(EXT4, "clone", 0.0), tried(ZFS, "clone", 1.0), tried(EXT4, "checksums", None, Outcome.FAILED))
+    )
+    rows = [line.split() for line in text.splitlines()]
+    assert ["clone", "no", "yes"] in rows
+    assert ["checksums", "?", "?"] in rows
+    assert "  no  clone      what showed it" in text
+    assert "the probe ended badly" in text and "the visit ended before it" in text
     assert "no module" in text and "it broke" in text
-    assert "disagree" not in text
 
 
-def test_documents_that_say_otherwise() -> None:
-    text = shown(tried("a", "clone", 0.0), tried("a", "quota", 1.0), tried("a", "direct", 1.0))
-    assert "a: clone is no, and documents say yes" in text
-    assert "a: quota is yes, and documents say no" in text
-    assert "direct is" not in text, "of which documents say nothing"
+def test_what_tables_and_documents_say_otherwise() -> None:
+    it = found(tried(EXT4, "older-snapshots", 0.0), tried(ZFS, "older-snapshots", 1.0), tried(ZFS, "direct", 1.0))
+    by = {(each.stack, each.feature, each.by.split(",")[0]) for each in it.disagreements}
+    assert (EXT4, "older-snapshots", "Incus 7.3") in by
+    assert (ZFS, "older-snapshots", "documents of its layers") in by
+    assert not [each for each in it.disagreements if each.feature == "direct"], "of which documents say nothing"
+    assert all(each.source and each.why for each in it.disagreements)
+    agreed = found(tried(EXT4, "clone", 0.0), tried(ZFS, "clone", 1.0))
+    assert not agreed.disagreements and agreed.agreements > 2
 
 
 def test_a_feature_that_is_not_known_disagrees_with_nobody() -> None:
-    trial = dataclasses.replace(tried("a", "clone", None), metrics={"probe_s": 1.0})
-    text = shown(trial)
-    assert "?" in text and "disagree" not in text
+    it = found(dataclasses.replace(tried(EXT4, "clone", None), metrics={"probe_s": 1.0}))
+    assert not it.disagreements and it.agreements == 0
+
+
+def test_risks_stand_beside_with_their_sources() -> None:
+    it = found(tried(EXT4, "clone", 0.0))
+    of = {row.stack: row.risks for row in it.groups[0].rows}
+    assert not of[EXT4]
+    assert any("full" in risk.text and risk.source for risk in of[THIN])
+
+
+def test_json_has_all_of_it() -> None:
+    it = json.loads(features.as_json(found(tried(EXT4, "clone", 0.0), tried(EXT4, "checksums", None))))
+    (group,) = it["groups"]
+    assert group["title"] == "Directories"
+    cells = {cell["feature"]: cell for cell in group["rows"][0]["cells"]}
+    assert cells["clone"]["holds"] is False and cells["checksums"]["holds"] is None
+    assert cells["clone"]["figures"] == {"clone_bytes": 2 << 20} and cells["clone"]["took_s"] == 1.5
+    assert cells["clone"]["texts"] == ["room that it took: 2.00 MiB"]
+    assert group["rows"][0]["commands"] == ["mkfs.ext4 /dev/vda"], "and not the probes' scripts, which stand once"
+    assert group["rows"][3]["without"] == ["no module"]
+    assert it["features"][0]["script"].startswith("say()")
+
+
+def test_the_page_asks_for_nothing_and_leads_where_it_says() -> None:
+    page = pages.features(found(tried(EXT4, "clone", 0.0), tried(ZFS, "clone", 1.0)))
+    assert "<script" not in page and not re.search(r'(src|href)="(?!#|data:)', page)
+    places = set(re.findall(r'id="([^"]+)"', page))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= places
+    assert '<td class="no" title="what showed it">no</td>' in page

@@ -1,0 +1,112 @@
+"""What growing and shrinking share: something of the same kind as the stack, with data in it, and in use.
+
+A stack fills its disks, so a file system is tried on a loop device over a file that lies on the stack, and ZFS on files
+as disks of a pool of its own; a volume on another one of its group or pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SMALL_MIB, LARGE_MIB = 384, 512
+VOLUME_SMALL_MIB, VOLUME_LARGE_MIB = 32, 48
+
+# Sets `method`, and the functions: make SIZE, resize SIZE, bytes, remove; `file` is where data are put, "" on a volume.
+RESIZE = (
+    """\
+target=$1 small=SMALL large=LARGE
+set -- $(volume)
+method=none loop= box=/tmp/strata-probe-$$.d file=
+if [ -b "$target" ]; then
+  small=VOLUME_LESS large=VOLUME_MORE
+  case $target in
+    /dev/zvol/*) method=zvol; name=${target#/dev/zvol/}; name=${name%%/*}/strata-probe device=/dev/zvol/$name ;;
+    *) case ${3:-} in
+        thin) method=thin how="--type thin --thinpool $4 --virtualsize" group=$1 ;;
+        linear | striped) method=lvm how=--size group=$1 ;;
+      esac
+      device=/dev/${group:-}/strata-probe ;;
+  esac
+else
+  case $fs in ext4 | xfs | btrfs | zfs) method=$fs ;; esac
+fi
+say method "$method"
+[ "$method" != none ] || exit 0
+lvm() { word=$1; shift; "$word" -qq --config "$LVM" "$@"; }
+make() {
+  case $method in
+    thin | lvm) lvm lvcreate --yes --wipesignatures n $how "$1m" --name strata-probe "$group" ;;
+    zvol) zfs create -s -V "$1M" "$name" && udevadm settle ;;
+    zfs)
+      mkdir "$box" && truncate --size "$1M" "$box/disk" || return 1
+      zpool create -o cachefile=none -O mountpoint="$box/mnt" strata-probe "$box/disk" || return 1
+      file=$box/mnt/file ;;
+    *)
+      truncate --size "$1M" "$target/disk" && loop=$(losetup --find --show "$target/disk") || return 1
+      case $method in
+        ext4) mkfs.ext4 -q "$loop" ;;
+        xfs) mkfs.xfs -q "$loop" ;;
+        btrfs) mkfs.btrfs -q "$loop" ;;
+      esac && mkdir "$box" && mount "$loop" "$box" && file=$box/file ;;
+  esac
+}
+bytes() {
+  case $method in
+    thin | lvm | zvol) blockdev --getsize64 "$device" ;;
+    zfs) zpool list -H -p -o size strata-probe ;;
+    *) df --block-size=1 --output=size "$box" | tail -n 1 | tr -d ' ' ;;
+  esac
+}
+remove() {
+  case $method in
+    thin | lvm) udevadm settle; lvm lvremove --force "$group/strata-probe" ;;
+    zvol) udevadm settle; zfs destroy -R "$name" ;;
+    zfs) zpool destroy -f strata-probe; rm -rf --one-file-system "$box" ;;
+    *) umount "$box"; rmdir "$box"; losetup --detach "$loop"; rm -f -- "$target/disk" ;;
+  esac
+}
+fill_it() {
+  if [ -n "$file" ]; then fill "$file" 8; sync --file-system -- "${file%/*}"
+  else head --bytes 8M /dev/urandom | dd of="$device" bs=1M iflag=fullblock oflag=direct status=none
+  fi
+}
+sum_it() {
+  if [ -n "$file" ]; then sha256sum <"$file"
+  else dd if="$device" bs=1M count=8 iflag=direct status=none | sha256sum
+  fi
+}
+# It stays open all the while: in use.
+try() {
+  if [ -n "$file" ]; then exec 7<"$file"; else exec 7<"$device"; fi
+  sum=$(sum_it)
+  say before "$(bytes)"
+  start=$(now)
+  if resize 2>/tmp/strata-probe-$$; then say seconds "$(since "$start")"
+  else say said "$(line </tmp/strata-probe-$$)"
+  fi
+  rm -f /tmp/strata-probe-$$
+  say after "$(bytes)"
+  if [ "$(sum_it)" = "$sum" ]; then say same yes; else say same no; fi
+  exec 7<&-
+}
+"""
+    .replace("SMALL", str(SMALL_MIB))
+    .replace("LARGE", str(LARGE_MIB))
+    .replace("VOLUME_LESS", str(VOLUME_SMALL_MIB))
+    .replace("VOLUME_MORE", str(VOLUME_LARGE_MIB))
+)  # fmt: skip
+"""After `SHELL`."""
+
+
+def denied(found: Mapping[str, str]) -> bool:
+    """Whether it is the machine that refuses, as a container does of what may change a file system's size."""
+    return any(word in found.get("said", "") for word in ("Permission denied", "Operation not permitted"))
+
+
+ON = {"thin": "a thin volume", "lvm": "a volume", "zvol": "a volume of the pool", "zfs": "a pool on a file"}
+
+TOOLS = {
+    "losetup": "mount",
+    **dict.fromkeys(("sha256sum", "dd", "truncate"), "coreutils"),
+    "blockdev": "util-linux",
+}

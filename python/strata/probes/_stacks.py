@@ -1,0 +1,31 @@
+"""The stacks that `features --all` tries: what people choose among, in the words of expressions.
+
+Groups are tried one after the other, each as a run of its own. What a machine cannot build is shown with the reason.
+"""
+
+from __future__ import annotations
+
+FILE_SYSTEMS = (
+    "disk | {ext4, xfs(pquota), btrfs(quotas), btrfs(compress=zstd), zfs}",
+    "disk | lvm(snapshots=256M) | ext4",
+    "disk | lvmthin | {ext4, xfs}",
+    'disk | vdo | xfs(mkfs="-K")',
+    "2*disk | {md(raid1) | {xfs, lvmthin | xfs}, btrfs(raid1), zfs(mirror=2)}",
+    "disk + disk | lvmcache | ext4",
+)
+VOLUMES = (
+    "disk | {lvm(size=256M), lvmthin, lvmthin(zero=off), vdo, zfs | zvol(sparse)}",
+    "2*disk | md(raid1)",
+    "disk | xfs | {raw, qcow2} | qsd",
+)
+ENGINES = (
+    "disk | xfs(pquota) | {docker(overlay2, base_size=256M), podman(overlay, base_size=256M)}",
+    "disk | ext4 | {docker(vfs), docker(devicemapper), containerd(overlayfs), incus(dir)}",
+    "disk | btrfs(quotas) | docker(btrfs, base_size=256M)",
+    "disk | btrfs | incus(btrfs)",
+    "disk | zfs | {docker(zfs, base_size=256M), incus(zfs)}",
+    "disk | lvmthin(zero=off, chunk=512K) | {containerd(devmapper, base_size=512M), incus(lvm, base_size=512M)}",
+    "disk | ext4 | podman(user=nobody)",
+)
+
+STACKS: tuple[str, ...] = (*FILE_SYSTEMS, *VOLUMES, *ENGINES)

@@ -1,0 +1,54 @@
+"""Copy on write: what is changed goes to a new place, and the old bytes stay where they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from strata.model import Kind
+from strata.probes._devices import DEVICES
+from strata.probes._devices import TOOLS as OF_DEVICES
+from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
+
+_DATA_MIB = 4
+
+_SCRIPT = (
+    SHELL
+    + DEVICES
+    + """\
+dir=$1
+fill "$dir/file" DATA
+dd if="$dir/file" of=/tmp/strata-probe-$$.old bs=4096 count=1 status=none
+used "$dir" >/dev/null
+places "$dir/file" "$dir" | head -n 1 >/tmp/strata-probe-$$ || exit 1
+say hits "$(wc -l </tmp/strata-probe-$$)"
+dd if=/dev/urandom of="$dir/file" bs=4096 count=1 conv=notrunc,fsync status=none
+used "$dir" >/dev/null
+forget $(devices "$dir")
+while read -r device offset; do
+  if same "$device" "$offset" /tmp/strata-probe-$$.old; then say old there; else say old gone; fi
+done </tmp/strata-probe-$$
+rm -f /tmp/strata-probe-$$ /tmp/strata-probe-$$.old "$dir/file\""""
+).replace("DATA", str(_DATA_MIB))
+
+
+def judge(found: Mapping[str, str]) -> Finding:
+    if not number(found, "hits"):
+        return Finding(None, "the bytes of the file are not on the devices below as they were written")
+    match found.get("old"):
+        case "there":
+            return Finding(True, "4 KiB of a file were changed, and the old ones are still where they were")
+        case "gone":
+            return Finding(False, "4 KiB of a file were changed, and were written over the old ones")
+        case _:
+            return Finding(None, "the probe does not say what is where the old bytes were")
+
+
+PROBE = Probe(
+    name="cow",
+    about="Finds where the bytes of a file lie on the device, changes them, and looks for the old ones there.",
+    accepts=frozenset({Kind.DIRECTORY}),
+    script=_SCRIPT,
+    judge=judge,
+    data_bytes=2 * _DATA_MIB * MIB,
+    tools={**OF_DEVICES, **TOOLS},
+)

@@ -1,0 +1,104 @@
+"""Discard: what is deleted above is given back below, to the pool or to the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from strata.model import Kind, Metric
+from strata.probes._devices import DEVICES
+from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
+
+_DATA_MIB = 64
+_SHARE = 0.5  # of what was deleted, that has to come back
+
+# Everything that was free before is discarded first, so that what comes after is of what was written. The kernel counts
+# the discards of every disk.
+_SCRIPT = (
+    SHELL
+    + DEVICES
+    + """\
+target=$1
+set -- $(volume)
+leaves() {
+  case $fs in
+    zfs) pool_disks "${source%%/*}" ;;
+    btrfs) for each in "/sys/fs/btrfs/$(findmnt --noheadings --output UUID --target "$target")"/devices/*; do
+        lsblk --inverse --noheadings --raw --output KNAME "/dev/${each##*/}" | tail -n 1; done ;;
+    *) case $source in
+        /dev/zd*) pool_disks "$(pool_of "$target")" ;;
+        # those that stand on nothing
+        *) for each in $(lsblk --inverse --noheadings --raw --output KNAME "$source"); do
+            [ -n "$(ls "/sys/class/block/$each/slaves" 2>/dev/null)" ] || [ -e "/sys/class/block/$each/partition" ] ||
+              echo "$each"; done ;;
+      esac ;;
+  esac | sed 's|.*/||' | sort -u
+}
+discarded() {
+  total=0
+  for each in $(leaves); do total=$((total + $(awk '{ printf "%.0f", $14 }' "/sys/class/block/$each/stat"))); done
+  echo "$((total * 512))"
+}
+pool() {
+  case ${3:-} in
+    thin) dmsetup status "$source" | awk '{ print $4 * 512 }' ;;
+    vdo) vdo_used "$@" ;;
+    *) echo 0 ;;
+  esac
+}
+takes=no
+for each in $(leaves); do
+  disk=/sys/class/block/$each
+  [ -e "$disk/queue" ] || disk=$(readlink -f "$disk")/..
+  [ "$(cat "$disk/queue/discard_max_bytes")" = 0 ] || takes=yes
+done
+say takes "$takes"
+trim() {
+  sync
+  if [ -b "$target" ]; then blkdiscard --force --offset 0 --length $((DATA * 1048576)) "$target"
+  elif [ "$fs" = zfs ]; then zpool sync "${source%%/*}"; zpool trim -w "${source%%/*}"
+  else fstrim "$target"
+  fi
+}
+[ -b "$target" ] || trim 2>/dev/null
+if [ -b "$target" ]; then
+  head --bytes DATAM /dev/urandom | dd of="$target" bs=1M iflag=fullblock oflag=direct status=none || exit 1
+else
+  fill "$target/file" DATA; used "$target" >/dev/null
+fi
+held=$(pool "$@"); before=$(discarded)
+[ -b "$target" ] || { rm -f -- "$target/file"; used "$target" >/dev/null; }
+if ! trim 2>/tmp/strata-probe-$$; then say said "$(line </tmp/strata-probe-$$)"; fi
+rm -f /tmp/strata-probe-$$
+sync; sleep 1
+say pool "$((held - $(pool "$@")))"
+say disk "$(($(discarded) - before))\""""
+).replace("DATA", str(_DATA_MIB))
+
+
+def judge(found: Mapping[str, str]) -> Finding:
+    pool, disk = number(found, "pool"), number(found, "disk")
+    if pool is None or disk is None:
+        return Finding(None, "the probe does not say what came back")
+    enough = _SHARE * _DATA_MIB * MIB
+    figures = {"discarded_bytes": max(disk, 0.0)}
+    why = f"{_DATA_MIB} MiB were deleted, and discards of {disk / MIB:.0f} MiB reached the disk"
+    if disk >= enough:
+        return Finding(True, why, figures)
+    if pool >= enough:
+        return Finding(True, f"{_DATA_MIB} MiB were deleted, and {pool / MIB:.0f} MiB came back to the pool", figures)
+    if found.get("takes") == "no":
+        return Finding(None, "the disk below takes no discards, so none can reach it")
+    said = f": {found['said']}" if found.get("said") else ""
+    return Finding(False, f"{why}{said}", figures)
+
+
+PROBE = Probe(
+    name="discard",
+    about="Writes 64 MiB, deletes them, trims, and counts what was discarded on the disk or came back to the pool.",
+    accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
+    script=_SCRIPT,
+    judge=judge,
+    metrics=(Metric("discarded_bytes", "bytes", "higher", "discards that reached the disk for 64 MiB deleted"),),
+    data_bytes=2 * _DATA_MIB * MIB,
+    tools={"fstrim": "util-linux", "lsblk": "util-linux", "blkdiscard": "util-linux", "dd": "coreutils", **TOOLS},
+)

@@ -1,0 +1,107 @@
+"""An I/O limit holds: writes that the kernel is to hold at 4 MiB a second take as long as they should."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from strata.model import Kind, Metric
+from strata.probes._devices import DEVICES
+from strata.probes._engine import ENGINE, TOOLS
+from strata.probes._probe import MIB, SHELL, Finding, Probe, number
+from strata.probes._probe import TOOLS as OF_SHELL
+
+_LIMIT_MIB, _DATA_MIB = 4, 16
+_OVER = 1.5  # of the limit, that the rate may reach: a limit lets some through at its start
+_FASTER = 2.0  # of the limit, that it has to be without
+
+# Of a directory or a device: a control group of our own around the process that writes.
+_SCRIPT = (
+    (
+        SHELL
+        + DEVICES
+        + ENGINE
+        + """\
+if [ ! -d "$1" ] && [ ! -b "$1" ]; then
+  image DATA || exit 1
+  timed() {
+    start=$(now)
+    "$client" exec "$1" /bin/sh -c 'cat /large >/written && sync' || return 1
+    since "$start"
+  }
+  container free || exit 1
+  say free "$(timed free)"
+  if container held limit:write-bps=$((LIMIT * 1048576)) 2>/tmp/strata-probe-$$; then
+    say held "$(timed held)"
+  else
+    say said "$(line </tmp/strata-probe-$$)"
+  fi
+  rm -f /tmp/strata-probe-$$
+  "$client" reset >/dev/null
+  exit 0
+fi
+two=$(findmnt --noheadings --list --types cgroup2 --output TARGET | head -n 1)
+one=$(findmnt --noheadings --list --types cgroup --options blkio --output TARGET | head -n 1)
+group=
+if [ -n "$two" ] && grep -qw io "$two/cgroup.controllers"; then
+  grep -qw io "$two/cgroup.subtree_control" || { echo +io >"$two/cgroup.subtree_control" && took=yes; } || exit 1
+  group=$two/strata-probe-$$
+elif [ -n "$one" ]; then group=$one/strata-probe-$$
+else say method none; exit 0
+fi
+mkdir "$group" || exit 1
+file=$1
+if [ -d "$1" ]; then file=$1/file list=$(devices "$1"); else list=$source; fi
+case $file in /dev/zvol/*) list=$(pool_disks "$(pool_of "$file")") ;; esac
+for each in $list; do
+  node=$(readlink -f "/sys/class/block/$(kernel_name "$each")")
+  [ ! -e "$node/partition" ] || node=${node%/*}
+  if [ -e "$group/io.max" ]; then echo "$(cat "$node/dev") wbps=$((LIMIT * 1048576))" >"$group/io.max"
+  else echo "$(cat "$node/dev") $((LIMIT * 1048576))" >"$group/blkio.throttle.write_bps_device"
+  fi || exit 1
+done
+head --bytes DATAM /dev/urandom >/tmp/strata-probe-$$
+within() { sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$group" "$@"; }
+timed() {
+  start=$(now)
+  "$@" dd if=/tmp/strata-probe-$$ of="$file" bs=1M conv=fsync status=none || return 1
+  since "$start"
+}
+say free "$(timed env)"
+[ -b "$file" ] || rm -f -- "$file"
+say held "$(timed within)"
+[ -b "$file" ] || rm -f -- "$file"
+rm -f /tmp/strata-probe-$$
+for pause in 0.1 0.5 2 5; do rmdir "$group" 2>/dev/null && break; sleep "$pause"; done
+[ -z "${took:-}" ] || echo -io >"$two/cgroup.subtree_control" 2>/dev/null
+true"""
+    )
+    .replace("LIMIT", str(_LIMIT_MIB))
+    .replace("DATA", str(_DATA_MIB))
+)
+
+
+def judge(found: Mapping[str, str]) -> Finding:
+    if found.get("method") == "none":
+        return Finding(None, "this kernel limits no I/O by control groups here")
+    free, held = number(found, "free"), number(found, "held")
+    if found.get("said") and held is None:
+        return Finding(False, f"no limit can be set: {found['said']}")
+    if not free or not held:
+        return Finding(None, "the probe does not say how long it wrote")
+    without, with_it = _DATA_MIB / free, _DATA_MIB / held
+    why = f"{with_it:.1f} MiB/s where {_LIMIT_MIB} MiB/s were allowed, and {without:.1f} MiB/s without a limit"
+    if without < _FASTER * _LIMIT_MIB:
+        return Finding(None, f"{why}: it is too slow for the limit to show")
+    return Finding(with_it <= _OVER * _LIMIT_MIB, why, {"limited_bandwidth": with_it})
+
+
+PROBE = Probe(
+    name="io-limit",
+    about="Writes 16 MiB to the disk, by itself and held at 4 MiB a second by the kernel's control groups.",
+    accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK, Kind.ENGINE}),
+    script=_SCRIPT,
+    judge=judge,
+    metrics=(Metric("limited_bandwidth", "MiB/s", "neither", "bytes per second where 4 MiB a second were allowed"),),
+    data_bytes=4 * _DATA_MIB * MIB,
+    tools={"blockdev": "util-linux", **TOOLS, **OF_SHELL},
+)

@@ -1,0 +1,124 @@
+"""Going back to an older snapshot: the data are as they were then, and the newer snapshot is still there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from strata.model import Kind
+from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe
+
+_SIZE_MIB = 32
+
+# Three states, a snapshot of the first and of the second, and back to the first. Volumes are tried on one of their own.
+_SCRIPT = (
+    SHELL
+    + """\
+target=$1
+set -- $(volume)
+case $fs in
+  btrfs) method=btrfs ;;
+  zfs) method=zfs ;;
+  *) case ${3:-} in thin) method=thin ;; linear | striped) method=lvm ;; *) method=none ;; esac ;;
+esac
+case $target in /dev/zvol/*) method=zvol; name=${target#/dev/zvol/}; name=${name%%/*}/strata-probe ;; esac
+say method "$method"
+lvm() { word=$1; shift; "$word" -qq --config "$LVM" "$@"; }
+case $method in
+  none) exit 0 ;;
+  btrfs)
+    live=$target/live
+    btrfs subvolume create "$live" >/dev/null || exit 1
+    put() { echo "$1" >"$live/file"; sync --file-system -- "$target"; }
+    get() { cat "$live/file"; }
+    take() { btrfs subvolume snapshot -r "$live" "$target/$1" >/dev/null; }
+    back() { btrfs subvolume delete "$live" >/dev/null && btrfs subvolume snapshot "$target/one" "$live" >/dev/null; }
+    newer() { cat "$target/two/file"; }
+    remove() { btrfs subvolume delete "$target/one" "$target/two" "$live" >/dev/null; } ;;
+  zfs)
+    live=$target/live
+    zfs create -o mountpoint="$live" "$source/probe" || exit 1
+    put() { echo "$1" >"$live/file"; zpool sync "${source%%/*}"; }
+    get() { cat "$live/file"; }
+    take() { zfs snapshot "$source/probe@$1"; }
+    back() { zfs rollback "$source/probe@one"; }
+    newer() { cat "$live/.zfs/snapshot/two/file"; }
+    remove() { zfs destroy -R "$source/probe"; } ;;
+  zvol)
+    zfs create -s -V SIZEM "$name" && udevadm settle || exit 1
+    device=/dev/zvol/$name
+    take() { zfs snapshot "$name@$1"; }
+    back() { zfs rollback "$name@one"; }
+    newer() { zfs clone "$name@two" "$name-two" && udevadm settle && head --bytes 4 "/dev/zvol/$name-two"; }
+    remove() { udevadm settle; zfs destroy -R "$name"; } ;;
+  thin | lvm)
+    if [ "$method" = thin ]; then how="--type thin --virtualsize SIZEm --thinpool $4" room=
+    else how="--size SIZEm" room="--size SIZEm"
+    fi
+    if ! lvm lvcreate --yes --wipesignatures n $how --name strata-probe "$1" 2>/tmp/strata-probe-$$; then
+      say unmade "$(line </tmp/strata-probe-$$)"; rm -f /tmp/strata-probe-$$; exit 0
+    fi
+    rm -f /tmp/strata-probe-$$
+    device=/dev/$1/strata-probe group=$1
+    take() { lvm lvcreate --yes --snapshot $room --setactivationskip n --name "strata-$1" "$group/strata-probe"; }
+    back() {
+      lvm lvchange --activate n "$group/strata-probe"
+      lvm lvconvert --merge "$group/strata-one" >&2 && lvm lvchange --activate y "$group/strata-probe" || return 1
+      for pause in 0.5 1 2 4 8 16; do
+        lvs --config "$LVM" "$group/strata-one" >/dev/null 2>&1 || break
+        sleep "$pause"
+      done
+    }
+    newer() {
+      lvm lvchange --activate y "$group/strata-two" || return 1
+      dd if="/dev/$group/strata-two" bs=4096 count=1 iflag=direct status=none | head --bytes 4
+    }
+    remove() {
+      udevadm settle
+      for each in strata-one strata-two strata-probe; do lvm lvremove --force "$group/$each" 2>/dev/null; done; true
+    } ;;
+esac
+case $method in
+  zvol | thin | lvm)
+    put() { echo "$1" | dd of="$device" bs=4096 conv=sync,notrunc,fsync status=none; }
+    get() { blockdev --flushbufs "$device"; head --bytes 4 "$device"; } ;;
+esac
+put AAA && take one && put BBB && take two && put CCC || exit 1
+start=$(now)
+if back 2>/tmp/strata-probe-$$; then say back yes; say seconds "$(since "$start")"
+else say back no; say said "$(line </tmp/strata-probe-$$)"; fi
+rm -f /tmp/strata-probe-$$
+say live "$(get)"
+say newer "$(newer 2>/dev/null)"
+remove"""
+).replace("SIZE", str(_SIZE_MIB))
+
+
+def judge(found: Mapping[str, str]) -> Finding:
+    method = found.get("method")
+    if method == "none":
+        return Finding(False, "nothing here takes a snapshot: neither the file system nor LVM")
+    if "unmade" in found:
+        return Finding(None, f"no volume to try it on can be made: {found['unmade'] or 'without a word'}")
+    if found.get("back") == "no":
+        kept = found.get("newer") == "BBB"
+        rest = "; the newer snapshot is still there" if kept else ""
+        return Finding(False, f"going back is refused: {found.get('said') or 'without a word'}{rest}")
+    if method is None or found.get("back") != "yes":
+        return Finding(None, "the probe does not say what it did")
+    if found.get("live") != "AAA":
+        return Finding(False, f"by {method}: after it the data were not those of the older snapshot")
+    if found.get("newer") != "BBB":
+        return Finding(False, f"by {method}: the data were those of the older snapshot, and the newer one was gone")
+    took = f" in {float(found['seconds']):.3f} s" if "seconds" in found else ""
+    return Finding(True, f"by {method}: back to the older of two snapshots{took}, and the newer one is as it was")
+
+
+PROBE = Probe(
+    name="older-snapshots",
+    about="Takes two snapshots, goes back to the first, and looks for the second.",
+    accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
+    script=_SCRIPT,
+    judge=judge,
+    data_bytes=4 * _SIZE_MIB * MIB,
+    tools={"dd": "coreutils", "blockdev": "util-linux", **TOOLS},
+)

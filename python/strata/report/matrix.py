@@ -1,0 +1,200 @@
+"""What stacks can do, as it was tried, with what documents say otherwise: everything that is shown of it, frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from strata.advice.judge import claimed
+from strata.advice.judge import risks as risks_of
+from strata.advice.tried import holds, trials
+from strata.model import Kind, Stack, TrialResult, View
+from strata.probes import PREFIX, Probe, probes
+from strata.published.documented import Documents
+from strata.published.tables import printed_of, tables
+from strata.report.numbers import number, scale_for
+
+VERSION = 1
+
+_TITLES = {
+    Kind.DIRECTORY: "Directories",
+    Kind.BLOCK: "Block devices",
+    Kind.IMAGE: "Disk images",
+    Kind.ENGINE: "Container engines",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One feature of one stack."""
+
+    feature: str
+    holds: bool | None  # None: it was not tried, and nothing is known
+    why: str  # what showed it, or why it was not tried
+    figures: Mapping[str, float] = field(default_factory=dict)  # in the units that the probe declares
+    texts: tuple[str, ...] = ()  # the same for people
+    took_s: float | None = None
+
+    @property
+    def answer(self) -> str:
+        return {True: "yes", False: "no", None: "not tried"}[self.holds]
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    key: str  # short, for tables: "a3"
+    stack: str
+    cells: tuple[Cell, ...]  # in the order of the group's features; none where it could not be built
+    without: tuple[str, ...]  # why it could not be built, or what failed
+    commands: tuple[str, ...]  # that built it and took it away, as typed
+    risks: tuple[Risk, ...]  # that documents note
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    name: str
+    means: str
+    how: str  # what the probe does
+    script: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Stacks that end in the same kind of thing, and so were asked the same."""
+
+    title: str
+    where: str  # machine, kernel
+    caveats: tuple[str, ...]
+    features: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """What was found of a stack, and what documents say of it."""
+
+    stack: str
+    feature: str
+    found: bool
+    why: str
+    by: str  # who says otherwise
+    says: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    groups: tuple[Group, ...]
+    features: tuple[Feature, ...]
+    disagreements: tuple[Disagreement, ...]
+    untried: tuple[str, ...]  # sentences: what tables say that nothing here tries
+    agreements: int  # how often what a table or a document says is what was found
+    version: int = VERSION
+
+
+def build(views: Sequence[View], stacks: Mapping[str, Stack], known: Documents) -> Matrix:
+    """`views`: runs of the workloads `feature/...`; `stacks`: by their texts, as they are parsed today."""
+    groups = tuple(_group(view, "abcdefgh"[number], stacks, known) for number, view in enumerate(views))
+    used = dict.fromkeys(name for group in groups for name in group.features)
+    agreed, disagreed = 0, []
+    for group in groups:
+        for row in group.rows:
+            for said in _said(row, stacks.get(row.stack), known):
+                if isinstance(said, Disagreement):
+                    disagreed.append(said)
+                else:
+                    agreed += 1
+    return Matrix(
+        groups,
+        tuple(_feature(probes()[name], known) for name in used),
+        tuple(disagreed),
+        tuple(
+            f"{table.system} {table.version}, {row.printed}: {row.untried}"
+            for table in tables()
+            for row in table.rows
+            if row.feature is None
+        ),
+        agreed,
+    )
+
+
+def _feature(probe: Probe, known: Documents) -> Feature:
+    return Feature(probe.name, known.features.get(probe.name, probe.about), probe.about, probe.script)
+
+
+def _group(view: View, key: str, stacks: Mapping[str, Stack], known: Documents) -> Group:
+    names = [load.name.removeprefix(PREFIX) for load in view.workloads if load.name.startswith(PREFIX)]
+    kinds = [kind for kind in _TITLES if all(kind in probes()[name].accepts for name in names if name in probes())]
+    facts = view.facts
+    return Group(
+        title=_TITLES[kinds[0]] if kinds else view.campaign,
+        where="" if facts is None else f"{facts.os}, kernel {facts.kernel_text}",
+        caveats=() if facts is None else facts.caveats,
+        features=tuple(names),
+        rows=tuple(
+            _row(f"{key}{number}", stack, view, names, stacks.get(stack), known)
+            for number, stack in enumerate(view.stacks, 1)
+        ),
+    )
+
+
+def _row(key: str, text: str, view: View, names: Sequence[str], stack: Stack | None, known: Documents) -> Row:
+    found = trials(view).get(text, {})
+    without = [reason for skip in (*view.skipped, *view.halted) if skip.stack == text for reason in skip.reasons]
+    without += [failed.reason for failed in view.failed if failed.stack == text]
+    # only what built it: the scripts of the probes are shown once
+    commands = tuple(line for line in view.commands.get(text, ()) if " sample --out " not in line)
+    risks = () if stack is None else tuple(Risk(f"{r.layer}: {r.text}", r.source) for r in risks_of(stack, known))
+    cells = tuple(_cell(name, found.get(name)) for name in names) if found else ()
+    if not found and not without:
+        without = ["it was not visited yet"]
+    return Row(key, text, cells, tuple(without), commands, risks)
+
+
+def _cell(name: str, trial: TrialResult | None) -> Cell:
+    if trial is None:
+        return Cell(name, None, "the visit ended before it")
+    answer = holds(trial)
+    why = trial.reason if answer is None and trial.reason else "; ".join(trial.notes).removeprefix(f"{name}: ")
+    metrics = {metric.name: metric for metric in probes()[name].metrics} if name in probes() else {}
+    figures = {each: value for each, value in trial.metrics.items() if each in metrics}
+    return Cell(
+        name,
+        answer,
+        why,
+        figures,
+        tuple(f"{metrics[each].about}: {_text(metrics[each].unit, value)}" for each, value in figures.items()),
+        trial.metrics.get("probe_s", trial.wall_s),
+    )
+
+
+def _text(unit: str, value: float) -> str:
+    scale = scale_for(unit, [value])
+    return f"{number(scale.of(value))} {scale.unit}"
+
+
+def _said(row: Row, stack: Stack | None, known: Documents) -> Iterator[Disagreement | None]:
+    """For everything that is said of what was tried: None where that is what was found."""
+    cells = {cell.feature: cell for cell in row.cells if cell.holds is not None}
+    for table in printed_of(row.stack):
+        cell = cells.get(table.feature)
+        if cell is None or cell.holds is None:
+            continue
+        condition = f" ({table.condition})" if table.condition else ""
+        says = f"{table.printed}, {table.backend}: {'yes' if table.holds else 'no'}{condition}"
+        by = f"{table.system}, {table.backend}"
+        wrong = Disagreement(row.stack, table.feature, cell.holds, cell.why, by, says, table.source)
+        yield wrong if table.holds is not cell.holds else None
+    for name, (says_so, source) in ({} if stack is None else claimed(stack, known)).items():
+        cell = cells.get(name)
+        if cell is None or cell.holds is None:
+            continue
+        says = "yes" if says_so else "no"
+        wrong = Disagreement(row.stack, name, cell.holds, cell.why, "documents of its layers", says, source)
+        yield wrong if says_so is not cell.holds else None
