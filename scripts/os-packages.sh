@@ -71,6 +71,10 @@ if [[ ${1:-run} == test ]]; then
     want libvirt-daemon-driver-qemu have libvirtd
     want libvirt-clients have virsh
     want python3-libvirt /usr/bin/python3 -c 'import libvirt'
+    # They read recipes, as their users would have them read.
+    want ansible-core have ansible-playbook
+    want libxml2-utils have xmllint
+    want nix-bin have nix-instantiate
     want fonts-dejavu-core test -d /usr/share/fonts
     want postgresql test -d /usr/lib/postgresql
     want sysbench have sysbench
@@ -107,6 +111,7 @@ where_else() {
         fio) echo "fio 3.16 or newer is needed for every fio workload; https://github.com/axboe/fio" ;;
         qemu-utils | libnbd-bin) echo "stacks with a disk image will be skipped" ;;
         libvirt-* | python3-libvirt) echo "without it the tests of vm(engine=libvirt) are skipped" ;;
+        ansible-core | libxml2-utils | nix-bin) echo "without it recipes in that form are not read by the program that they are for" ;;
         nbdkit) echo "without it the test of what QEMU's cache modes flush is skipped" ;;
         f2fs-tools | btrfs-progs | xfsprogs | e2fsprogs) echo "stacks with that file system will be skipped" ;;
         *) echo "ask the administrator of this machine for it" ;;

@@ -39,6 +39,11 @@ dd if="$dir/file" of="$old" bs=4096 count=1 status=none
 used "$dir" >/dev/null
 places "$dir/file" "$dir" | members | head -n 2 >"$list"
 say copies "$(wc -l <"$list")"
+# Between the file system and a mirror of md volumes may stand, through which its members cannot be told.
+below=$(lsblk --inverse --noheadings --raw --output TYPE "$source" 2>/dev/null | line)
+if [ "$(wc -l <"$list")" = 1 ] && [ "${below#*raid1}" != "$below" ]; then
+  say mirrored yes; rm -f -- "$list" "$old" "$dir/file"; exit 0
+fi
 copy=0
 while read -r device offset; do
   copy=$((copy + 1))
@@ -77,6 +82,8 @@ def judge(found: Mapping[str, str]) -> Finding:
     copies = int(number(found, "copies") or 0)
     if not copies:
         return Finding(None, "the bytes of the file are not on the devices below as they were written")
+    if found.get("mirrored"):
+        return Finding(None, "a mirror of md is below volumes, through which its two copies cannot be told apart")
     read = [found.get(f"read_{each + 1}") for each in range(copies)]
     healed = [found.get(f"healed_{each + 1}") for each in range(copies)]
     what = "the only copy of 4 KiB was" if copies == 1 else f"{copies} copies of 4 KiB were, one after the other,"
@@ -100,5 +107,5 @@ PROBE = Probe(
     script=_SCRIPT,
     judge=judge,
     data_bytes=2 * _DATA_MIB * MIB,
-    tools={"sha256sum": "coreutils", **OF_DEVICES, **TOOLS},
+    tools={"lsblk": "util-linux", "sha256sum": "coreutils", **OF_DEVICES, **TOOLS},
 )

@@ -54,6 +54,7 @@ CASES = [
     ("self-healing", "copies=2\nread_1=same\nhealed_1=no\nread_2=changed\nhealed_2=no", False),
     ("self-healing", "copies=1\nread_1=refused\nhealed_1=no\nsaid=Input/output error", False),
     ("self-healing", "copies=2\nread_1=same\nhealed_1=no\nread_2=same\nhealed_2=read", False),
+    ("self-healing", "copies=1\nmirrored=yes", None),
     ("self-healing", "copies=0", None),
     ("self-healing", "copies=2\nread_1=same\nhealed_1=read", None),
     ("disk-loss", "disks=2\nmethod=md\nread=same\nwritten=yes\nback=3.5\nmissing=0", True),
