@@ -14,8 +14,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,8 +26,11 @@ import pytest
 from strata import report
 from strata.analysis.checks import warnings
 from strata.analysis.rank import rank
+from strata.hosts import web
 from strata.model import View
-from strata.report import html
+from strata.probes import probes
+from strata.report import html, joined, matrix
+from strata.report import pages as beside
 
 CHROMIUM = shutil.which("chromium")
 if CHROMIUM is None:
@@ -118,13 +122,19 @@ class Page:
             self.events.append(message)
 
     def open(self, path: Path, width: int, scheme: str) -> None:
+        self.go(path.as_uri(), width, scheme)
+
+    def go(self, url: str, width: int, scheme: str) -> None:
         height = 900 if width >= 700 else 740
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 700
         )
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.events.clear()
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=url)
+        self.wait()
+
+    def wait(self) -> None:
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self.events.append(json.loads(self._socket.recv(timeout=60)))
 
@@ -196,10 +206,71 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "many": SYNTHETIC.many(100),
         "skipped": SYNTHETIC.all_skipped(),
     }
-    return {name: _written(view, folder / f"{name}.html") for name, view in views.items()}
+    found = {name: _written(view, folder / f"{name}.html") for name, view in views.items()}
+    found["features"], found["joined"] = folder / "features.html", folder / "joined.html"
+    found["features"].write_text(beside.features(_matrix()), encoding="utf-8")
+    side_by_side = joined.build({"runs/before": SYNTHETIC.ordinary(), "runs/after": SYNTHETIC.ordinary()}, {})
+    found["joined"].write_text(beside.joined(side_by_side, "a text of\nseveral lines " * 9), encoding="utf-8")
+    return found
 
 
-@pytest.mark.parametrize("name", ["ordinary", "many", "skipped"])
+def _matrix() -> matrix.Matrix:
+    """As wide as the one of all stacks, with long sentences."""
+    cells = tuple(
+        matrix.Cell(
+            name, holds, f"of 64 MiB {name} took a-very-long-word-of-a-path-{name * 9} and more", {}, ("1 s",), 1.5
+        )
+        for name, holds in zip(probes(), itertools.cycle([True, False, None]), strict=False)
+    )
+    risk = matrix.Risk("lvmthin: a pool that is full makes writes fail", "lvmthin(7)")
+    rows = tuple(
+        matrix.Row(
+            f"a{n}", f"disk | lvmthin(zero=off, chunk={n}K) | xfs", cells, (), ("lvcreate " + "x" * 300,), (risk,)
+        )
+        for n in range(1, 25)
+    )
+    away = matrix.Row(
+        "a25", "disk | vdo | xfs", (), ("The kernel 6.1 has no module dm_vdo; take a newer one.",), (), ()
+    )
+    known = tuple(matrix.Feature(name, "what it means", probe.about, probe.script) for name, probe in probes().items())
+    group = matrix.Group(
+        "Directories", "Debian, kernel 6.12", ("In an emulated machine.",), tuple(probes()), (*rows, away)
+    )
+    said = matrix.Disagreement(
+        rows[0].stack, "send", False, "nothing sends", "Incus 7.3, LVM", "yes", "lxc/incus@be7afc5df3"
+    )
+    return matrix.Matrix((group,), known, (said,) * 3, ("Incus 7.3, nesting: not tried",), 12)
+
+
+def test_runs_are_chosen_and_put_side_by_side(page: Page) -> None:
+    asked: list[tuple[str, dict[str, list[str]]]] = []
+
+    def answer(path: str, query: Mapping[str, list[str]]) -> web.Page:
+        asked.append((path, dict(query)))
+        runs = [beside.Listed(f"r{n}", "a campaign", "running", n, 4, "Round 2 of 4.", n == 1) for n in range(4)]
+        return web.Page(beside.runs(runs, "runs"), refresh_s=3600)
+
+    with web.listening(0, answer) as server:
+        thread = threading.Thread(target=server.serve)
+        thread.start()
+        try:
+            page.go(server.url, NARROW, "dark")
+            assert page.value(CUT_OFF) == []
+            page.value(
+                "document.querySelectorAll('input[type=checkbox]').forEach((box, n) => { box.checked = n != 1 })"
+            )
+            page.value("document.querySelector('input[name=part]').value = 'xfs'")
+            page.events.clear()
+            page.value("document.querySelector('button').click()")
+            page.wait()
+        finally:
+            server.stop()
+            thread.join()
+    assert asked[0][0] == "/" and asked[-1] == ("/joined", {"run": ["r0", "r2", "r3"], "part": ["xfs"]})
+    assert page.seen("Log.entryAdded") == []
+
+
+@pytest.mark.parametrize("name", ["ordinary", "many", "skipped", "features", "joined"])
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_whole_and_asks_for_nothing(
@@ -217,7 +288,7 @@ def test_the_page_is_whole_and_asks_for_nothing(
     assert page.value("document.scrollingElement.scrollWidth <= innerWidth")
     assert page.value("innerWidth") == width
     assert page.value(CUT_OFF) == []
-    if name != "skipped":
+    if name in ("ordinary", "many"):
         assert page.value(SMALLEST_TEXT) >= 9
 
 
@@ -244,14 +315,15 @@ def test_text_and_drawings_stand_out_from_the_page(page: Page, pages: dict[str, 
     assert marks >= 3
 
 
-@pytest.mark.parametrize("name", ["ordinary", "many"])
+@pytest.mark.parametrize("name", ["ordinary", "many", "features", "joined"])
 def test_it_prints_with_nothing_cut_off(page: Page, pages: dict[str, Path], name: str) -> None:
     page.open(pages[name], 718, "dark")  # A4 within Chromium's margins
     page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     try:
         assert page.value("document.scrollingElement.scrollWidth <= innerWidth")
         assert page.value("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        assert page.value("document.querySelector('details pre').checkVisibility({contentVisibilityAuto: true})")
+        if name != "joined":
+            assert page.value("document.querySelector('details pre').checkVisibility({contentVisibilityAuto: true})")
         page.shot(f"{name}-print")
     finally:
         page.call("Emulation.setEmulatedMedia", media="")

@@ -14,10 +14,10 @@ FILE_SYSTEMS = (
     "disk + disk | lvmcache | ext4",
 )
 VOLUMES = (
-    "disk | {lvm(size=256M), lvmthin, lvmthin(zero=off), vdo, zfs | zvol(sparse)}",
+    "disk | {lvm(size=1G), lvmthin, lvmthin(zero=off), vdo, zfs | zvol(sparse)}",
     "2*disk | md(raid1)",
-    "disk | xfs | {raw, qcow2} | qsd",
 )
+IMAGES = ("disk | {ext4, xfs} | {raw, qcow2}",)
 ENGINES = (
     "disk | xfs(pquota) | {docker(overlay2, base_size=256M), podman(overlay, base_size=256M)}",
     "disk | ext4 | {docker(vfs), docker(devicemapper), containerd(overlayfs), incus(dir)}",
@@ -28,4 +28,4 @@ ENGINES = (
     "disk | ext4 | podman(user=nobody)",
 )
 
-STACKS: tuple[str, ...] = (*FILE_SYSTEMS, *VOLUMES, *ENGINES)
+STACKS: tuple[str, ...] = (*FILE_SYSTEMS, *VOLUMES, *IMAGES, *ENGINES)

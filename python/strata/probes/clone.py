@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata.model import Kind, Metric
+from strata.probes._image import IMAGE
+from strata.probes._image import TOOLS as OF_IMAGES
 from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
 
 SMALL_MIB, LARGE_MIB = 10, 1024
@@ -15,7 +17,26 @@ _SLOWER, _AT_LEAST_S = 4.0, 0.5  # a hundred times the data may take four times 
 _SCRIPT = (
     (
         SHELL
+        + IMAGE
         + """\
+if [ -f "$1" ]; then
+  dir=${1%/*}
+  say method "$format"
+  for size in SMALL LARGE; do
+    make_image "$size" && put_image 1 "$size" || exit 1
+    before=$(used "$dir"); start=$(now)
+    case $format in
+      raw) cp --reflink=always -- "$image" "$image.copy" 2>"$image.said" ;;
+      *) qemu-img create -q -f "$format" -b "$image" -F "$format" -- "$image.copy" 2>"$image.said" ;;
+    esac || { say refused yes; say said "$(line <"$image.said")"; rm -f -- "$image" "$image.copy" "$image.said"; exit 0; }
+    [ "$size" = SMALL ] && which=small || which=large
+    say "${which}_seconds" "$(since "$start")"
+    has_pattern "$image.copy" "$format" 1 || exit 1
+    say "${which}_bytes" "$(($(used "$dir") - before))"; say "${which}_mib" "$size"
+    rm -f -- "$image" "$image.copy" "$image.said"
+  done
+  exit 0
+fi
 dir=$1; shift
 copy() {
   case $method in
@@ -73,7 +94,7 @@ rm -f -- "$dir/original\""""
 
 
 def judge(found: Mapping[str, str]) -> Finding:
-    if found.get("method") == "none":
+    if found.get("method") == "none" or found.get("refused"):
         return Finding(False, f"a copy that shares its blocks is refused: {found.get('said') or 'without a word'}")
     small, large = number(found, "small_seconds"), number(found, "large_seconds")
     grown, size = number(found, "large_bytes"), number(found, "large_mib")
@@ -91,7 +112,7 @@ def judge(found: Mapping[str, str]) -> Finding:
 PROBE = Probe(
     name="clone",
     about="Copies a small and a large original so that the copy shares its blocks, by the file system or the volume.",
-    accepts=frozenset({Kind.DIRECTORY}),
+    accepts=frozenset({Kind.DIRECTORY, Kind.IMAGE}),
     script=_SCRIPT,
     judge=judge,
     metrics=(
@@ -99,5 +120,5 @@ PROBE = Probe(
         Metric("clone_bytes", "bytes", "lower", "room that it took"),
     ),
     data_bytes=2 * _LESS_MIB * MIB,
-    tools={"cp": "coreutils", **TOOLS},
+    tools={"cp": "coreutils", **OF_IMAGES, **TOOLS},
 )

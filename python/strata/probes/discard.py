@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from strata.model import Kind, Metric
 from strata.probes._devices import DEVICES
+from strata.probes._image import IMAGE
+from strata.probes._image import TOOLS as OF_IMAGES
 from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
 
 _DATA_MIB = 64
@@ -16,8 +18,18 @@ _SHARE = 0.5  # of what was deleted, that has to come back
 _SCRIPT = (
     SHELL
     + DEVICES
+    + IMAGE
     + """\
 target=$1
+if [ -f "$target" ]; then
+  say takes yes; say disk 0
+  make_image DATA && put_image 1 DATA || exit 1
+  held=$(image_bytes)
+  qemu-io -d unmap -f "$format" -c "discard 0 DATAM" -c flush -- "$image" >/dev/null 2>"$image.said" ||
+    say said "$(line <"$image.said")"
+  say pool "$((held - $(image_bytes)))"
+  rm -f -- "$image" "$image.said"; exit 0
+fi
 set -- $(volume)
 leaves() {
   case $fs in
@@ -85,7 +97,9 @@ def judge(found: Mapping[str, str]) -> Finding:
     if disk >= enough:
         return Finding(True, why, figures)
     if pool >= enough:
-        return Finding(True, f"{_DATA_MIB} MiB were deleted, and {pool / MIB:.0f} MiB came back to the pool", figures)
+        return Finding(
+            True, f"{_DATA_MIB} MiB were deleted, and {pool / MIB:.0f} MiB came back to what is below", figures
+        )
     if found.get("takes") == "no":
         return Finding(None, "the disk below takes no discards, so none can reach it")
     said = f": {found['said']}" if found.get("said") else ""
@@ -95,10 +109,17 @@ def judge(found: Mapping[str, str]) -> Finding:
 PROBE = Probe(
     name="discard",
     about="Writes 64 MiB, deletes them, trims, and counts what was discarded on the disk or came back to the pool.",
-    accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
+    accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK, Kind.IMAGE}),
     script=_SCRIPT,
     judge=judge,
     metrics=(Metric("discarded_bytes", "bytes", "higher", "discards that reached the disk for 64 MiB deleted"),),
     data_bytes=2 * _DATA_MIB * MIB,
-    tools={"fstrim": "util-linux", "lsblk": "util-linux", "blkdiscard": "util-linux", "dd": "coreutils", **TOOLS},
+    tools={
+        "fstrim": "util-linux",
+        "lsblk": "util-linux",
+        "blkdiscard": "util-linux",
+        "dd": "coreutils",
+        **OF_IMAGES,
+        **TOOLS,
+    },
 )

@@ -49,8 +49,9 @@ elif [ -n "$one" ]; then group=$one/strata-probe-$$
 else say method none; exit 0
 fi
 mkdir "$group" || exit 1
+# On a device as a guest's disk is written, past the page cache.
 file=$1
-if [ -d "$1" ]; then file=$1/file list=$(devices "$1"); else list=$source; fi
+if [ -d "$1" ]; then file=$1/file list=$(devices "$1") way=; else list=$source way=oflag=direct; fi
 case $file in /dev/zvol/*) list=$(pool_disks "$(pool_of "$file")") ;; esac
 for each in $list; do
   node=$(readlink -f "/sys/class/block/$(kernel_name "$each")")
@@ -63,7 +64,7 @@ head --bytes DATAM /dev/urandom >/tmp/strata-probe-$$
 within() { sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$group" "$@"; }
 timed() {
   start=$(now)
-  "$@" dd if=/tmp/strata-probe-$$ of="$file" bs=1M conv=fsync status=none || return 1
+  "$@" dd if=/tmp/strata-probe-$$ of="$file" bs=1M $way conv=fsync status=none || return 1
   since "$start"
 }
 say free "$(timed env)"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata.model import Kind
+from strata.probes._image import IMAGE
+from strata.probes._image import TOOLS as OF_IMAGES
 from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe
 
 _SIZE_MIB = 32
@@ -12,8 +14,24 @@ _SIZE_MIB = 32
 # Three states, a snapshot of the first and of the second, and back to the first. Volumes are tried on one of their own.
 _SCRIPT = (
     SHELL
+    + IMAGE
     + """\
 target=$1
+if [ -f "$target" ]; then
+  say method "$format"
+  make_image SIZE && put_image 65 1 || exit 1
+  if ! qemu-img snapshot -c one "$image" 2>"$image.said"; then
+    say unheld "$(tail -n 1 "$image.said")"; rm -f -- "$image" "$image.said"; exit 0
+  fi
+  put_image 66 1 && qemu-img snapshot -c two "$image" && put_image 67 1 || exit 1
+  start=$(now)
+  if qemu-img snapshot -a one "$image" 2>"$image.said"; then say back yes; say seconds "$(since "$start")"
+  else say back no; say said "$(line <"$image.said")"
+  fi
+  if has_pattern "$image" "$format" 65; then say live AAA; fi
+  if snapshot_has two 66; then say newer BBB; fi
+  rm -f -- "$image" "$image.said"; exit 0
+fi
 set -- $(volume)
 case $fs in
   btrfs) method=btrfs ;;
@@ -97,6 +115,8 @@ def judge(found: Mapping[str, str]) -> Finding:
     method = found.get("method")
     if method == "none":
         return Finding(False, "nothing here takes a snapshot: neither the file system nor LVM")
+    if "unheld" in found:
+        return Finding(False, f"a snapshot is refused: {found['unheld'] or 'without a word'}")
     if "unmade" in found:
         return Finding(None, f"no volume to try it on can be made: {found['unmade'] or 'without a word'}")
     if found.get("back") == "no":
@@ -116,9 +136,9 @@ def judge(found: Mapping[str, str]) -> Finding:
 PROBE = Probe(
     name="older-snapshots",
     about="Takes two snapshots, goes back to the first, and looks for the second.",
-    accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
+    accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK, Kind.IMAGE}),
     script=_SCRIPT,
     judge=judge,
     data_bytes=4 * _SIZE_MIB * MIB,
-    tools={"dd": "coreutils", "blockdev": "util-linux", **TOOLS},
+    tools={"dd": "coreutils", "blockdev": "util-linux", **OF_IMAGES, **TOOLS},
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata.model import Kind, Metric
+from strata.probes._image import IMAGE
+from strata.probes._image import TOOLS as OF_IMAGES
 from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
 
 _DATA_MIB, _CHANGED_MIB = 64, 8
@@ -12,7 +14,20 @@ _DATA_MIB, _CHANGED_MIB = 64, 8
 _SCRIPT = (
     (
         SHELL
+        + IMAGE
         + """\
+if [ -f "$1" ]; then
+  make_image DATA && put_image 1 DATA || exit 1
+  before=$(image_bytes); start=$(now)
+  if ! qemu-img snapshot -c held "$image" 2>"$image.said"; then
+    say method none; say said "$(tail -n 1 "$image.said")"; rm -f -- "$image" "$image.said"; exit 0
+  fi
+  say method "$format"; say seconds "$(since "$start")"; say bytes "$(($(image_bytes) - before))"
+  put_image 2 CHANGED || exit 1
+  say bytes_changed "$(($(image_bytes) - before))"
+  if has_pattern "$image" "$format" 2 && snapshot_has held 1; then say kept yes; else say kept no; fi
+  rm -f -- "$image" "$image.said"; exit 0
+fi
 dir=$1
 set -- $(volume)
 take() { :; }
@@ -82,7 +97,7 @@ def judge(found: Mapping[str, str]) -> Finding:
 PROBE = Probe(
     name="snapshot",
     about="Takes a snapshot, changes the original, and reads the old data from the snapshot.",
-    accepts=frozenset({Kind.DIRECTORY}),
+    accepts=frozenset({Kind.DIRECTORY, Kind.IMAGE}),
     script=_SCRIPT,
     judge=judge,
     metrics=(
@@ -90,5 +105,5 @@ PROBE = Probe(
         Metric("snapshot_bytes", "bytes", "lower", "room that it took at once, as the file system counts"),
     ),
     data_bytes=3 * _DATA_MIB * MIB,
-    tools={"sha256sum": "coreutils", **TOOLS},
+    tools={"sha256sum": "coreutils", **OF_IMAGES, **TOOLS},
 )

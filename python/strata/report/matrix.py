@@ -131,6 +131,8 @@ def _feature(probe: Probe, known: Documents) -> Feature:
 def _group(view: View, key: str, stacks: Mapping[str, Stack], known: Documents) -> Group:
     names = [load.name.removeprefix(PREFIX) for load in view.workloads if load.name.startswith(PREFIX)]
     kinds = [kind for kind in _TITLES if all(kind in probes()[name].accepts for name in names if name in probes())]
+    # of those the one of which nothing more could have been asked
+    kinds.sort(key=lambda kind: sum(kind in probe.accepts for probe in probes().values()))
     facts = view.facts
     return Group(
         title=_TITLES[kinds[0]] if kinds else view.campaign,
