@@ -28,7 +28,11 @@ if [ -f "$1" ]; then
     case $format in
       raw) cp --reflink=always -- "$image" "$image.copy" 2>"$image.said" ;;
       *) qemu-img create -q -f "$format" -b "$image" -F "$format" -- "$image.copy" 2>"$image.said" ;;
-    esac || { say refused yes; say said "$(line <"$image.said")"; rm -f -- "$image" "$image.copy" "$image.said"; exit 0; }
+    esac || {
+      say refused yes; say said "$(line <"$image.said")"
+      rm -f -- "$image" "$image.copy" "$image.said"
+      exit 0
+    }
     [ "$size" = SMALL ] && which=small || which=large
     say "${which}_seconds" "$(since "$start")"
     has_pattern "$image.copy" "$format" 1 || exit 1
