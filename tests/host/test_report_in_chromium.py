@@ -25,11 +25,13 @@ import pytest
 
 from strata import report
 from strata.analysis.checks import warnings
+from strata.analysis.estimate import Estimate
+from strata.analysis.factorial import Effect, Factorial, Term
 from strata.analysis.rank import rank
 from strata.hosts import web
 from strata.model import View
 from strata.probes import probes
-from strata.report import html, joined, matrix
+from strata.report import factorial, html, joined, matrix
 from strata.report import pages as beside
 
 CHROMIUM = shutil.which("chromium")
@@ -211,7 +213,22 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found["features"].write_text(beside.features(_matrix()), encoding="utf-8")
     side_by_side = joined.build({"runs/before": SYNTHETIC.ordinary(), "runs/after": SYNTHETIC.ordinary()}, {})
     found["joined"].write_text(beside.joined(side_by_side, "a text of\nseveral lines " * 9), encoding="utf-8")
+    found["factors"] = folder / "factors.html"
+    found["factors"].write_text(beside.factors(_factors()), encoding="utf-8")
     return found
+
+
+def _factors() -> factorial.FactorPage:
+    level = itertools.cycle([0.8, 1.0, 1.3])
+    names = ("none", "writeback", "a-level-with-a-very-long-name-of-many-words(cache=none, aio=io_uring)")
+
+    def term(*of: str) -> Term:
+        pairs = itertools.product(names, repeat=len(of))
+        effects = [Effect(pair, Estimate(at := next(level), at * 0.9, at * 1.15, 5, "t"), 9) for pair in pairs]
+        return Term(of, tuple(effects))
+
+    found = Factorial((term("cache"), term("fs")), (term("cache", "fs"),), 5, 27, ("disk | xfs has not every factor.",))
+    return factorial.build("runs/after", found)
 
 
 def _matrix() -> matrix.Matrix:
@@ -270,7 +287,7 @@ def test_runs_are_chosen_and_put_side_by_side(page: Page) -> None:
     assert page.seen("Log.entryAdded") == []
 
 
-@pytest.mark.parametrize("name", ["ordinary", "many", "skipped", "features", "joined"])
+@pytest.mark.parametrize("name", ["ordinary", "many", "skipped", "features", "joined", "factors"])
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_whole_and_asks_for_nothing(
@@ -288,7 +305,7 @@ def test_the_page_is_whole_and_asks_for_nothing(
     assert page.value("document.scrollingElement.scrollWidth <= innerWidth")
     assert page.value("innerWidth") == width
     assert page.value(CUT_OFF) == []
-    if name in ("ordinary", "many"):
+    if name in ("ordinary", "many", "factors"):
         assert page.value(SMALLEST_TEXT) >= 9
 
 
@@ -315,14 +332,14 @@ def test_text_and_drawings_stand_out_from_the_page(page: Page, pages: dict[str, 
     assert marks >= 3
 
 
-@pytest.mark.parametrize("name", ["ordinary", "many", "features", "joined"])
+@pytest.mark.parametrize("name", ["ordinary", "many", "features", "joined", "factors"])
 def test_it_prints_with_nothing_cut_off(page: Page, pages: dict[str, Path], name: str) -> None:
     page.open(pages[name], 718, "dark")  # A4 within Chromium's margins
     page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     try:
         assert page.value("document.scrollingElement.scrollWidth <= innerWidth")
         assert page.value("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        if name != "joined":
+        if name not in ("joined", "factors"):
             assert page.value("document.querySelector('details pre').checkVisibility({contentVisibilityAuto: true})")
         page.shot(f"{name}-print")
     finally:

@@ -76,6 +76,11 @@ def test_several_runs_stand_side_by_side(served: str) -> None:
     assert "-two)" in filtered and "-one)</span>" not in filtered
 
 
+def test_what_factors_do_is_a_page_too(served: str) -> None:
+    status, page, _ = get(f"{served}factors/r1")
+    assert status == 200 and "What the factors of r1 do" in page
+
+
 def test_what_is_not_there_is_said_in_a_sentence(served: str) -> None:
     assert get(f"{served}joined")[0] == 400
     assert get(f"{served}run/../../etc/passwd")[0] == 404

@@ -9,11 +9,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from strata.analysis import between
+from strata.analysis.factorial import effects
 from strata.cli import verdict
 from strata.errors import BadInput, StrataError
 from strata.hosts import web
 from strata.hosts.web import Page
-from strata.report import comparison, joined, pages
+from strata.report import comparison, factorial, joined, pages
 from strata.report.pages import Listed
 from strata.run import lock
 from strata.store import reader
@@ -63,8 +64,11 @@ class Site:
             return Page(pages.runs([_listed(name, run) for name, run in runs.items()], where), refresh_s=_LIST_S)
         if first == "joined":
             return self._joined(runs, query)
-        if first in ("run", "features") and key in runs:
+        if first in ("run", "features", "factors") and key in runs:
             directory = runs[key]
+            if first == "factors":
+                found = factorial.build(key, effects(reader.view(directory)))
+                return Page(pages.factors(found), refresh_s=_RUNNING_S if lock.held(directory) else None)
             features = directory / "features.html"
             if first == "features" and features.exists():
                 return Page(features.read_text(encoding="utf-8"))

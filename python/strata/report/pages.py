@@ -10,6 +10,8 @@ from functools import cache
 import jinja2
 from markupsafe import Markup
 
+from strata.report import charts
+from strata.report.factorial import FactorPage
 from strata.report.joined import Joined
 from strata.report.matrix import Matrix
 
@@ -42,6 +44,12 @@ def joined(found: Joined, below: str = "") -> str:
     """Several runs. `below`: text for under the tables, as a terminal shows it."""
     page = environment().get_template("joined.html.j2").render(m=found, style=style(), below=below)
     return page.lstrip()
+
+
+def factors(page: FactorPage) -> str:
+    """What the factors of a run do."""
+    drawings = {each.chart.id: Markup(charts.intervals(each.chart)) for each in (*page.main, *page.pairs)}
+    return environment().get_template("factors.html.j2").render(m=page, style=style(), drawings=drawings).lstrip()
 
 
 @dataclass(frozen=True, slots=True)
