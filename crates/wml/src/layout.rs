@@ -14,6 +14,8 @@ pub const NO_PARENT: u32 = u32::MAX;
 const DEEPEST: u32 = 400;
 /// Files, and directories, at most: their numbers have 32 bits.
 const MOST: u64 = 2_000_000_000;
+/// Directories in a row that have nothing in them, after which none will.
+const MOST_BARREN: u32 = 1_000_000;
 
 /// A directory: its number is its place in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +52,7 @@ impl Tree {
     /// Bytes of all files together.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.bytes).sum()
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }
 
     /// Appends `/00000001/...` to `path`, down to directory `number`.
@@ -186,8 +188,11 @@ pub fn lay_out(fileset: &Fileset, streams: &mut Streams) -> Result<Tree, LayoutE
     };
     let shape = fileset.dirgamma as f64 / 1000.0;
     let mut tree = Tree::default();
-    tree.files.reserve_exact(entries);
-    tree.leaf_directories.reserve_exact(leaf_directories);
+    let room = tree.files.try_reserve_exact(entries).and(tree.leaf_directories.try_reserve_exact(leaf_directories));
+    if room.is_err() {
+        return fail("there is no memory for so many entries; give it fewer".to_owned());
+    }
+    let mut barren = 0;
     let mut open: Vec<Open> = Vec::new();
 
     let begin = |tree: &mut Tree, streams: &mut Streams, parent: u32, serial: u32, depth: u32| {
@@ -222,6 +227,10 @@ pub fn lay_out(fileset: &Fileset, streams: &mut Streams) -> Result<Tree, LayoutE
             if here.second { tree.leaf_directories.len() < leaf_directories } else { tree.files.len() < entries };
         if !missing || !(root || f64::from(here.made - here.before + 1) < here.width + 1.0) {
             if here.second {
+                barren = if here.made == 0 { barren + 1 } else { 0 };
+                if barren > MOST_BARREN {
+                    return fail("no directory gets an entry; give it a dirwidth above 0".to_owned());
+                }
                 open.pop();
             } else {
                 // filebench counts from 1 again, so that names could be there twice; here they go on.

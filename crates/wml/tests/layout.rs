@@ -160,3 +160,25 @@ fn a_file_takes_less_than_64_bytes_of_memory() {
     // Beside the tree, the population takes four bytes and three bits for each file.
     assert!(bytes / tree.files.len() + 5 < 64, "{bytes}");
 }
+
+#[test]
+fn directories_that_never_get_an_entry_are_no_hang() {
+    let mut set = fileset(10, 0, gamma(1.0, 1.5));
+    let never = Shape::Normal { mean: -5.0, sigma: 1.0 };
+    set.dirwidth = Number::Random(Arc::new(Distribution {
+        id: 1,
+        shape: never,
+        round: 0.0,
+        least: Some(f64::MIN_POSITIVE),
+        most: None,
+        stream: Stream::Free,
+    }));
+    let why = lay_out(&set, &mut Streams::new(None)).expect_err("has no end").0;
+    assert!(why.contains("give it a dirwidth above 0"), "{why}");
+}
+
+#[test]
+fn sizes_beyond_what_a_number_holds_do_not_come_round_to_small_ones() {
+    let tree = lay_out(&fileset(3, 20, Number::Whole(u64::MAX)), &mut Streams::new(None)).expect("works");
+    assert_eq!(tree.bytes(), u64::MAX);
+}
