@@ -132,6 +132,11 @@ impl Files {
         }
     }
 
+    /// How long the path of the fileset's own directory is.
+    pub fn top_length(&self) -> usize {
+        self.top.len()
+    }
+
     /// The path of a file, with the zero at its end.
     pub fn file_path(&self, member: u32, path: &mut Vec<u8>) {
         self.path(path, |path| self.tree.write_file(member, path));

@@ -72,6 +72,7 @@ pub const DIFFERENCES: &[&str] = &[
     "processes are groups of threads in one process",
     "asynchronous writes are carried out by one more thread for each thread that asks for them",
     "a tree with reuse is kept however short its path is",
+    "a fileset's own directory is not made again when it vanishes while the program runs",
     "composite flowops have working local variables",
     "a file to be synced that is closed counts as an error, and descriptor 0 is left alone",
 ];

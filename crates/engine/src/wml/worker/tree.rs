@@ -124,7 +124,7 @@ impl<S: System> Worker<'_, S> {
         let files = &shared.files[set];
         let start = shared.now();
         files.parent_path(member, &mut self.parent);
-        let created = self.make_parent().and_then(|()| {
+        let created = self.make_parent(files.top_length()).and_then(|()| {
             files.file_path(member, &mut self.path);
             shared.system.open(text(&self.path), flags, 0o666)
         });
@@ -146,8 +146,9 @@ impl<S: System> Worker<'_, S> {
         Ok(done(start, shared.now(), 0))
     }
 
-    /// Looks whether the directory in `self.parent` is there, and makes it and those above it when not.
-    pub(super) fn make_parent(&mut self) -> Result<(), Errno> {
+    /// Looks whether the directory in `self.parent` is there, and makes it and those above it when not: but not that of the
+    /// fileset. When that is gone, so may be the file system it was on, and what lies under its mount point is not ours.
+    pub(super) fn make_parent(&mut self, top_length: usize) -> Result<(), Errno> {
         let system = &self.shared.system;
         match system.stat(text(&self.parent)) {
             Err(Errno::NOENT) => {}
@@ -157,7 +158,7 @@ impl<S: System> Worker<'_, S> {
             .parent
             .iter()
             .enumerate()
-            .skip(1)
+            .skip(top_length + 1)
             .filter(|(_, byte)| matches!(byte, b'/' | 0))
             .map(|(at, _)| at)
             .collect();
