@@ -102,6 +102,27 @@ fn a_place_that_takes_no_files_is_said() {
 }
 
 #[test]
+fn more_memory_than_there_is_is_refused_before_anything_is_made() {
+    for (memsize, iosize, instances) in [("100000g", "1k", "1"), ("0", "100000g", "1"), ("0", "1g", "60000")] {
+        let directory = tempfile::tempdir().expect("works");
+        let file = directory.path().join("x.f");
+        fs::write(
+            &file,
+            format!(
+                "set $dir=/tmp\ndefine fileset name=files,path=$dir,entries=4,dirwidth=20,prealloc\n\
+                 define process name=p {{ thread name=t,memsize={memsize},instances={instances} {{\n\
+                 flowop read name=r,filesetname=files,iosize={iosize} }} }}\nrun 1\n"
+            ),
+        )
+        .expect("works");
+        let (code, _, err) =
+            said(&engine(&["run", shown(&file), "--dir", shown(directory.path())]).output().expect("starts"));
+        assert!(code == Some(2) && err.contains("MiB are to be had"), "{err}");
+        assert!(!directory.path().join("files").exists());
+    }
+}
+
+#[test]
 fn too_few_descriptors_end_the_run() {
     let directory = tempfile::tempdir().expect("works");
     let line = format!(
@@ -147,7 +168,15 @@ fn a_signal_ends_a_run_in_good_order() {
         "--json",
     ];
     let child = engine(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
-    std::thread::sleep(Duration::from_secs(4));
+    // Files are created by one thread; with more the run has begun.
+    let threads = || -> Option<u32> {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
+    };
+    while threads().is_some_and(|threads| threads < 2) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(200));
     kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("is there");
     let (code, out, err) = said(&child.wait_with_output().expect("ends"));
     assert_eq!(code, Some(1), "{err}");

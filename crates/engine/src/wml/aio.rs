@@ -36,6 +36,8 @@ pub struct Aio {
     state: Arc<State>,
     submitted: u64,
     reaped: u64,
+    /// The number of the flowop that has handed over the last one.
+    step: usize,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -59,14 +61,16 @@ impl Aio {
             }
         };
         let thread = std::thread::Builder::new().name("aio".to_owned()).stack_size(128 << 10).spawn(writer).ok();
-        Self { jobs: thread.is_some().then_some(jobs), state, submitted: 0, reaped: 0, thread }
+        Self { jobs: thread.is_some().then_some(jobs), state, submitted: 0, reaped: 0, step: 0, thread }
     }
 
     /// Hands a write over.
     ///
     /// # Errors
-    /// When there is no thread to carry it out.
-    pub fn submit(&mut self, fd: Arc<OwnedFd>, offset: u64, data: Vec<u8>) -> Result<(), Errno> {
+    /// When there is no thread to carry it out, or what an earlier one failed with: nothing else may ask.
+    pub fn submit(&mut self, step: usize, fd: Arc<OwnedFd>, offset: u64, data: Vec<u8>) -> Result<(), Errno> {
+        self.outcome()?;
+        self.step = step;
         let jobs = self.jobs.as_ref().ok_or(Errno::AGAIN)?;
         jobs.send(Job { fd, offset, data }).map_err(|_| Errno::AGAIN)?;
         self.submitted += 1;
@@ -81,10 +85,21 @@ impl Aio {
         let done = self.state.completed.load(Ordering::Acquire);
         let half = ((self.submitted - self.reaped) / 2).max(1);
         self.reaped += (done - self.reaped).min(half);
+        self.outcome()
+    }
+
+    /// # Errors
+    /// What a write failed with since this was last asked.
+    pub fn outcome(&mut self) -> Result<(), Errno> {
         match self.state.errno.swap(0, Ordering::Relaxed) {
             0 => Ok(()),
             errno => Err(Errno::from_raw_os_error(errno)),
         }
+    }
+
+    /// The flowop whose writes these are.
+    pub fn step(&self) -> usize {
+        self.step
     }
 
     /// Waits until all are done.

@@ -70,11 +70,10 @@ impl Memory {
         Self { bytes: Vec::new(), start: 0, length: 0, direct }
     }
 
-    /// So many bytes, all zero and all there.
-    pub fn of(length: usize, direct: bool) -> Self {
+    /// So many bytes, all zero and all there; None when they are not to be had.
+    pub fn of(length: usize, direct: bool) -> Option<Self> {
         let mut memory = Self::new(direct);
-        memory.grow(length);
-        memory
+        memory.try_grow(length).then_some(memory)
     }
 
     pub fn len(&self) -> usize {
@@ -84,14 +83,35 @@ impl Memory {
     /// Makes it at least so long.
     pub fn grow(&mut self, length: usize) {
         if length > self.length {
-            self.bytes = vec![0; length + ALIGNMENT + APART];
-            // The pages are put there now and not while something is measured.
-            for byte in self.bytes.iter_mut().step_by(ALIGNMENT) {
-                *std::hint::black_box(byte) = 0;
-            }
-            self.start = self.bytes.as_ptr().align_offset(ALIGNMENT) + if self.direct { 0 } else { APART };
-            self.length = length;
+            self.take(length, vec![0; length + ALIGNMENT + APART]);
         }
+    }
+
+    /// The same; false when so many bytes are not to be had.
+    pub fn try_grow(&mut self, length: usize) -> bool {
+        if length > self.length {
+            // What is there is not needed any more.
+            self.bytes = Vec::new();
+            self.length = 0;
+            let mut bytes = Vec::new();
+            let Some(all) = length.checked_add(ALIGNMENT + APART) else { return false };
+            if bytes.try_reserve_exact(all).is_err() {
+                return false;
+            }
+            bytes.resize(all, 0);
+            self.take(length, bytes);
+        }
+        true
+    }
+
+    fn take(&mut self, length: usize, bytes: Vec<u8>) {
+        self.bytes = bytes;
+        // The pages are put there now and not while something is measured.
+        for byte in self.bytes.iter_mut().step_by(ALIGNMENT) {
+            *std::hint::black_box(byte) = 0;
+        }
+        self.start = self.bytes.as_ptr().align_offset(ALIGNMENT) + if self.direct { 0 } else { APART };
+        self.length = length;
     }
 
     pub fn piece(&mut self, offset: usize, length: usize) -> &mut [u8] {
@@ -174,10 +194,11 @@ mod tests {
     #[test]
     fn memory_is_aligned_for_direct_input_and_output_and_apart_from_pages_otherwise() {
         for (direct, start) in [(true, 0), (false, 2048)] {
-            let mut memory = Memory::of(5000, direct);
+            let mut memory = Memory::of(5000, direct).expect("is to be had");
             assert_eq!(memory.piece(0, 5000).as_ptr() as usize % 4096, start);
             memory.grow(10);
             assert_eq!(memory.len(), 5000);
+            assert!(!memory.try_grow(usize::MAX) && !memory.try_grow(usize::MAX / 4));
         }
     }
 }

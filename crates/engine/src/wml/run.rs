@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::time::TimeValLike;
-use strata_wml::{Action, EndMode, Options, Program, Streams, lay_out};
+use strata_wml::{Action, EndMode, Flowop, Number, Options, Program, Streams, lay_out};
 
 use super::content::Content;
 use super::files::{Files, locked};
@@ -23,6 +23,7 @@ use super::system::{Kernel, System};
 use super::tally::{Names, Totals, summary, whereabouts};
 use super::worker::{Latencies, Plan, Watch, Worker};
 use super::{Checked, DIFFERENCES, Fix, Request, Stage, SystemCommands, check_text, environment, place, source};
+use crate::procfs::parse_meminfo;
 
 /// How long threads have to end after the run; a sync may take its time.
 const GRACE: Duration = Duration::from_secs(60);
@@ -81,6 +82,42 @@ pub fn commands_allowed(program: &Program, system: SystemCommands) -> Result<(),
             .to_owned());
     }
     Ok(())
+}
+
+/// What the threads of a program read into and write from takes, as far as it is known beforehand.
+fn memory_bytes(program: &Program, content: Content) -> u64 {
+    fn largest_and_all(flowops: &[Flowop]) -> (u64, u64) {
+        let each = flowops.iter().map(|flowop| {
+            let own = if let Number::Whole(bytes) = flowop.iosize { bytes } else { 0 };
+            let (largest, all) = largest_and_all(&flowop.inner);
+            (own.max(largest), own.saturating_add(all))
+        });
+        each.fold((0, 0), |sum, one| (sum.0.max(one.0), sum.1.saturating_add(one.1)))
+    }
+    let threads = program.processes.iter().flat_map(|process| {
+        process.threads.iter().map(|thread| {
+            let (largest, all) = largest_and_all(&thread.flowops);
+            let own = if thread.memsize > 0 { thread.memsize } else { all };
+            let written = if content == Content::Zeros { 0 } else { largest };
+            own.saturating_add(written).saturating_mul(thread.instances).saturating_mul(process.instances)
+        })
+    });
+    threads.fold(0, u64::saturating_add)
+}
+
+/// # Errors
+/// A sentence, when the threads want more memory than there is: the kernel would end the run, or something else.
+fn memory_suffices(program: &Program, content: Content) -> Result<(), String> {
+    let wanted = memory_bytes(program, content);
+    let known = fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse_meminfo(&text));
+    match known.and_then(|memory| memory.available_bytes) {
+        Some(available) if wanted > available => Err(format!(
+            "Its threads want {} MiB of memory, and {} MiB are to be had; give them less memsize and iosize, or run fewer.",
+            wanted >> 20,
+            available >> 20
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Writes to standard output; whoever closed it has read enough.
@@ -190,6 +227,7 @@ pub fn execute<S: System>(
     let began = Instant::now();
     raise_file_limit();
     commands_allowed(&program, request.system)?;
+    memory_suffices(&program, request.content)?;
     let mut created = Creation::new(request, directory, &program)?;
     for action in &program.before {
         match action {
@@ -397,7 +435,7 @@ fn start<S: System>(shared: &Arc<Shared<S>>, plans: Vec<Plan>) -> Result<Threads
     for plan in plans {
         let (shared, all_ready, go) = (Arc::clone(shared), Arc::clone(&ready), Arc::clone(&go));
         let body = move || {
-            let (worker, steps) = Worker::new(&shared, plan);
+            let Some((worker, steps)) = Worker::new(&shared, plan) else { return Latencies::default() };
             *locked(&all_ready.0) += 1;
             all_ready.1.notify_one();
             go.wait();

@@ -121,8 +121,8 @@ impl Events {
     /// Adds what has come since, unless the queue is full, and lets one thread go on.
     pub fn add(&self, elapsed: Duration) {
         let mut queue = locked(&self.queue);
-        if *queue < 5 * self.per_s {
-            *queue += (self.per_s as f64 * elapsed.as_secs_f64()) as u64;
+        if *queue < self.per_s.saturating_mul(5) {
+            *queue = queue.saturating_add((self.per_s as f64 * elapsed.as_secs_f64()) as u64);
         }
         drop(queue);
         self.added.notify_one();

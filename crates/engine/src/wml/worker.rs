@@ -53,6 +53,7 @@ pub struct Watch {
 }
 
 /// What a thread hands over at its end.
+#[derive(Default)]
 pub struct Latencies {
     /// By the number of the flowop; None where nothing was done.
     pub histograms: Vec<Option<Histogram<u32>>>,
@@ -237,8 +238,8 @@ impl Plan {
 }
 
 impl<'a, S: System> Worker<'a, S> {
-    /// Ready to run: its memory is there. To be called in the thread itself.
-    pub fn new(shared: &'a Arc<Shared<S>>, plan: Plan) -> (Self, Vec<Step>) {
+    /// Ready to run: its memory is there; None when it is not to be had. To be called in the thread itself.
+    pub fn new(shared: &'a Arc<Shared<S>>, plan: Plan) -> Option<(Self, Vec<Step>)> {
         let count = plan.watch.flowops.len();
         if plan.nice > 0 {
             // Being nicer needs no right; a thread has a priority of its own.
@@ -254,7 +255,7 @@ impl<'a, S: System> Worker<'a, S> {
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
             slot_rotor: SLOTS,
             rotors: vec![0; shared.files.len()],
-            memory: Memory::of(plan.memsize, direct),
+            memory: Memory::of(plan.memsize, direct)?,
             memsize: plan.memsize,
             buffers: (0..count).map(|_| Memory::new(direct)).collect(),
             source: Source::new(shared.content, shared.seed, plan.number, direct),
@@ -270,7 +271,7 @@ impl<'a, S: System> Worker<'a, S> {
             aio: None,
             shared,
         };
-        (worker, steps)
+        Some((worker, steps))
     }
 
     /// Runs until the run ends or this thread is done.
@@ -285,6 +286,7 @@ impl<'a, S: System> Worker<'a, S> {
                 }
             }
         };
+        let halt = self.with_late_failure(halt);
         let at = self.watch.current.load(Ordering::Relaxed) as usize;
         let flowop = self.watch.flowops.get(at).map(|(name, _)| name.clone()).unwrap_or_default();
         match (halt, self.shared.mode) {
@@ -320,6 +322,16 @@ impl<'a, S: System> Worker<'a, S> {
         }
         self.tell_histograms();
         Latencies { histograms: self.histograms, drawn: self.drawn }
+    }
+
+    /// An asynchronous write may have failed since it was last asked about.
+    fn with_late_failure(&mut self, halt: Halt) -> Halt {
+        let Some(aio) = self.aio.as_mut().filter(|_| !matches!(halt, Halt::Failed(..))) else { return halt };
+        let Err(errno) = aio.outcome() else { return halt };
+        self.watch.current.store(aio.step() as u32, Ordering::Relaxed);
+        self.handled = None;
+        self.path.clear();
+        errno.into()
     }
 
     /// One pass through the steps.

@@ -127,10 +127,44 @@ fn writes_that_have_not_begun_when_the_run_is_over_are_left_out() {
     let mut aio = Aio::start(&shared);
     let file = std::sync::Arc::new(OwnedFd::from(fs::File::create(directory.path().join("file")).expect("works")));
     for _ in 0..100 {
-        aio.submit(std::sync::Arc::clone(&file), 0, vec![0; 512]).expect("works");
+        aio.submit(0, std::sync::Arc::clone(&file), 0, vec![0; 512]).expect("works");
     }
     drop(aio);
     assert!(shared.system.taken().len() <= 1);
+}
+
+#[test]
+fn an_asynchronous_write_that_fails_ends_the_run_though_nothing_waits_for_it() {
+    for flowops in ["", "\nflowop aiowait name=wait"] {
+        let directory = temporary();
+        let program = format!("flowop aiowrite name=w,filesetname=set,iosize=2k,random{flowops}");
+        let system = Recorder { fail: Some(("pwrite", Errno::NOSPC)), ..Recorder::default() };
+        let report = ran_with(directory.path(), &around(directory.path(), "", &program), |_| {}, system);
+        let errno = Some(Errno::NOSPC.raw_os_error());
+        assert_eq!((report.ended.flowop.as_deref(), report.ended.errno), (Some("w"), errno), "{}", report.ended.why);
+        assert_eq!(flowop(&report, "w").errors, 1);
+    }
+}
+
+#[test]
+fn a_fileset_that_vanishes_is_not_made_again() {
+    let directory = temporary();
+    let program = around(
+        directory.path(),
+        "",
+        "flowop createfile name=c,filesetname=set,fd=1\nflowop closefile name=cl,fd=1\nflowop deletefile name=d,filesetname=set",
+    );
+    let top = directory.path().join("set");
+    let gone = top.clone();
+    let remover = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        // At once, as when a file system is unmounted.
+        fs::rename(&gone, gone.with_extension("away")).expect("works");
+    });
+    let report = ran(directory.path(), &program);
+    remover.join().expect("works");
+    assert!(report.ended.early && report.ended.errno == Some(Errno::NOENT.raw_os_error()), "{}", report.ended.why);
+    assert!(!top.exists());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Flowops that move data, and those that bring it to the disk.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 use strata_wml::{Flowop, Number, Type};
@@ -34,8 +35,10 @@ impl<S: System> Worker<'_, S> {
     /// Where in the thread's memory so many bytes are moved from or to.
     pub(super) fn place(&mut self, step: &Step, length: usize) -> Result<usize, Halt> {
         if self.memsize == 0 {
-            self.buffers[step.id].grow(length);
-            return Ok(0);
+            return match self.buffers[step.id].try_grow(length) {
+                true => Ok(0),
+                false => Err(Halt::Failed(format!("there is no memory for {length} bytes at a time"), None)),
+            };
         }
         match self.memsize.checked_sub(length) {
             None => {
@@ -196,7 +199,13 @@ impl<S: System> Worker<'_, S> {
         };
         let shared = self.shared;
         let start = shared.now();
-        self.aio.get_or_insert_with(|| Aio::start(shared)).submit(fd, offset, data)?;
+        let submitted = self.aio.get_or_insert_with(|| Aio::start(shared)).submit(step.id, fd, offset, data);
+        if submitted.is_err() {
+            // It may be an earlier one that failed, of whichever file.
+            self.handled = None;
+            self.path.clear();
+        }
+        submitted?;
         Ok(done(start, shared.now(), iosize))
     }
 
@@ -209,7 +218,12 @@ impl<S: System> Worker<'_, S> {
             if all {
                 aio.finish();
             }
-            aio.reap()?;
+            let reaped = aio.reap();
+            if reaped.is_err() {
+                // It is the writing that failed, and not the wait.
+                self.watch.current.store(aio.step() as u32, Ordering::Relaxed);
+            }
+            reaped?;
         }
         Ok(done(start, self.shared.now(), 0))
     }
