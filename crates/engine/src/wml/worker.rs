@@ -180,6 +180,18 @@ fn any_direct(steps: &[Step]) -> bool {
     steps.iter().any(|step| step.flowop.directio || any_direct(&step.inner))
 }
 
+/// Makes the buffers whose size is known as large as they will be, so that it does not happen while something is measured;
+/// None when there is no memory for them.
+fn make_room(steps: &[Step], buffers: &mut [Memory]) -> Option<()> {
+    for step in steps {
+        if let Number::Whole(bytes) = step.flowop.iosize {
+            buffers[step.id].try_grow(bytes as usize).then_some(())?;
+        }
+        make_room(&step.inner, buffers)?;
+    }
+    Some(())
+}
+
 /// Draws what counts for the whole run.
 fn settle(steps: &mut [Step], random: &mut Uniforms) {
     for step in steps {
@@ -249,6 +261,10 @@ impl<'a, S: System> Worker<'a, S> {
         let mut steps = plan.steps;
         settle(&mut steps, &mut random);
         let direct = any_direct(&steps);
+        let mut buffers: Vec<Memory> = (0..count).map(|_| Memory::new(direct)).collect();
+        if plan.memsize == 0 {
+            make_room(&steps, &mut buffers)?;
+        }
         let worker = Self {
             watch: plan.watch,
             process: plan.process,
@@ -257,7 +273,7 @@ impl<'a, S: System> Worker<'a, S> {
             rotors: vec![0; shared.files.len()],
             memory: Memory::of(plan.memsize, direct)?,
             memsize: plan.memsize,
-            buffers: (0..count).map(|_| Memory::new(direct)).collect(),
+            buffers,
             source: Source::new(shared.content, shared.seed, plan.number, direct),
             random,
             path: Vec::with_capacity(4096),
