@@ -21,6 +21,8 @@ _SCRIPT = (
         + DEVICES
         + ENGINE
         + """\
+one=$(findmnt --noheadings --list --types cgroup --options blkio --output TARGET | head -n 1)
+if [ -n "$one" ]; then say version 1; else say version 2; fi
 if [ ! -d "$1" ] && [ ! -b "$1" ]; then
   image DATA || exit 1
   timed() {
@@ -40,9 +42,8 @@ if [ ! -d "$1" ] && [ ! -b "$1" ]; then
   exit 0
 fi
 two=$(findmnt --noheadings --list --types cgroup2 --output TARGET | head -n 1)
-one=$(findmnt --noheadings --list --types cgroup --options blkio --output TARGET | head -n 1)
 group=
-if [ -n "$two" ] && grep -qw io "$two/cgroup.controllers"; then
+if [ -z "$one" ] && [ -n "$two" ] && grep -qw io "$two/cgroup.controllers"; then
   grep -qw io "$two/cgroup.subtree_control" || { echo +io >"$two/cgroup.subtree_control" && took=yes; } || exit 1
   group=$two/strata-probe-$$
 elif [ -n "$one" ]; then group=$one/strata-probe-$$
@@ -90,7 +91,8 @@ def judge(found: Mapping[str, str]) -> Finding:
     if not free or not held:
         return Finding(None, "the probe does not say how long it wrote")
     without, with_it = _DATA_MIB / free, _DATA_MIB / held
-    why = f"{with_it:.1f} MiB/s where {_LIMIT_MIB} MiB/s were allowed, and {without:.1f} MiB/s without a limit"
+    by = f" by version {found['version']} of control groups" if "version" in found else ""
+    why = f"{with_it:.1f} MiB/s where {_LIMIT_MIB} MiB/s were allowed{by}, and {without:.1f} MiB/s without a limit"
     if without < _FASTER * _LIMIT_MIB:
         return Finding(None, f"{why}: it is too slow for the limit to show")
     return Finding(with_it <= _OVER * _LIMIT_MIB, why, {"limited_bandwidth": with_it})

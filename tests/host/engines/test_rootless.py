@@ -5,6 +5,7 @@ The user exists in a mount namespace of the test alone, where /etc/passwd and th
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -79,6 +80,18 @@ def test_it_is_built_proven_used_and_removed(machine: Machine) -> None:
     assert not view.skipped and not view.failed, (view.skipped, view.failed)
     assert [(trial.outcome, trial.reason) for trial in view.trials] == [(Outcome.OK, None)] * 6
     assert left_over(directory) == []
+
+
+def test_the_probe_of_features_sees_whose_containers_they_are(machine: Machine) -> None:
+    out = machine.folder / "run"  # where the fixture looks for what is left
+    stack = "disk | ext4 | podman(user=tester)"
+    done = machine.strata("features", stack, "--size", "disk=2G", "--out", str(out), "--json")
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    told = json.loads(done.stdout)
+    found = {cell["feature"]: (cell["holds"], cell["why"]) for cell in told["groups"][0]["rows"][0]["cells"]}
+    assert found["rootless"][0] is True and f"user {UID} of the machine" in found["rootless"][1], found
+    assert found["shared-images"][0] is True, found
+    assert left_over(out / "engine") == []
 
 
 def test_workloads_of_directories_run_inside(machine: Machine) -> None:
