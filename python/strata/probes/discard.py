@@ -31,23 +31,11 @@ if [ -f "$target" ]; then
   rm -f -- "$image" "$image.said"; exit 0
 fi
 set -- $(volume)
-leaves() {
-  case $fs in
-    zfs) pool_disks "${source%%/*}" ;;
-    btrfs) for each in "/sys/fs/btrfs/$(findmnt --noheadings --output UUID --target "$target")"/devices/*; do
-        lsblk --inverse --noheadings --raw --output KNAME "/dev/${each##*/}" | tail -n 1; done ;;
-    *) case $source in
-        /dev/zd*) pool_disks "$(pool_of "$target")" ;;
-        # those that stand on nothing
-        *) for each in $(lsblk --inverse --noheadings --raw --output KNAME "$source"); do
-            [ -n "$(ls "/sys/class/block/$each/slaves" 2>/dev/null)" ] || [ -e "/sys/class/block/$each/partition" ] ||
-              echo "$each"; done ;;
-      esac ;;
-  esac | sed 's|.*/||' | sort -u
-}
 discarded() {
   total=0
-  for each in $(leaves); do total=$((total + $(awk '{ printf "%.0f", $14 }' "/sys/class/block/$each/stat"))); done
+  for each in $(leaves "$target"); do
+    total=$((total + $(awk '{ printf "%.0f", $14 }' "/sys/class/block/$each/stat")))
+  done
   echo "$((total * 512))"
 }
 pool() {
@@ -58,7 +46,7 @@ pool() {
   esac
 }
 takes=no
-for each in $(leaves); do
+for each in $(leaves "$target"); do
   disk=/sys/class/block/$each
   [ -e "$disk/queue" ] || disk=$(readlink -f "$disk")/..
   [ "$(cat "$disk/queue/discard_max_bytes")" = 0 ] || takes=yes
