@@ -54,7 +54,7 @@ def judge(found: Mapping[str, str]) -> Finding:
         return Finding(False, f"opening a file for it is refused: {found.get('said') or 'without a word'}")
     first, second = number(found, "disk_1"), number(found, "disk_2")
     if first is not None and second is not None:
-        why = f"{_DATA_MIB} MiB were read with it twice: the disks read {first / MIB:.1f} MiB, then {second / MIB:.1f} MiB"
+        why = f"{_DATA_MIB} MiB were read with it twice: disks read {first / MIB:.1f} MiB, then {second / MIB:.1f} MiB"
         if first < _SHARE * _DATA_MIB * MIB:
             return Finding(None, f"{why}, so the count says nothing")
         return Finding(second >= _SHARE * _DATA_MIB * MIB, why)

@@ -79,15 +79,15 @@ case $method in
     device=/dev/$1/strata-probe group=$1
     take() { lvm lvcreate --yes --snapshot $room --setactivationskip n --name "strata-$1" "$group/strata-probe"; }
     back() {
-      lvm lvchange --activate n "$group/strata-probe"
-      lvm lvconvert --merge "$group/strata-one" >&2 && lvm lvchange --activate y "$group/strata-probe" || return 1
+      lvm lvchange --yes --activate n "$group/strata-probe"
+      lvm lvconvert --merge "$group/strata-one" >&2 && lvm lvchange --yes --activate y "$group/strata-probe" || return 1
       for pause in 0.5 1 2 4 8 16; do
         lvs --config "$LVM" "$group/strata-one" >/dev/null 2>&1 || break
         sleep "$pause"
       done
     }
     newer() {
-      lvm lvchange --activate y "$group/strata-two" || return 1
+      lvm lvchange --yes --activate y "$group/strata-two" || return 1
       dd if="/dev/$group/strata-two" bs=4096 count=1 iflag=direct status=none | head --bytes 4
     }
     remove() {

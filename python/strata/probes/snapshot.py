@@ -61,7 +61,7 @@ dd if=/dev/urandom of="$live/file" bs=1M count=CHANGED conv=notrunc status=none
 sync --file-system -- "$live"
 say bytes_changed "$(($(used "$dir") - before))"
 if [ "$method" = thin ] || [ "$method" = lvm ]; then
-  lvchange -qq --config "$LVM" --activate y --ignoreactivationskip "$1/strata-probe" || exit 1
+  lvchange -qq --yes --config "$LVM" --activate y --ignoreactivationskip "$1/strata-probe" || exit 1
   mkdir -- "$dir/held" || exit 1
   case $fs in xfs) how=ro,nouuid,norecovery ;; ext4) how=ro,noload ;; *) how=ro ;; esac
   mount -o "$how" "/dev/$1/strata-probe" "$dir/held" || exit 1
