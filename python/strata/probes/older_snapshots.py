@@ -106,7 +106,9 @@ if back 2>/tmp/strata-probe-$$; then say back yes; say seconds "$(since "$start"
 else say back no; say said "$(line </tmp/strata-probe-$$)"; fi
 rm -f /tmp/strata-probe-$$
 say live "$(get)"
-say newer "$(newer 2>/dev/null)"
+say newer "$(newer 2>/tmp/strata-probe-$$)"
+say newer_said "$(line </tmp/strata-probe-$$)"
+rm -f /tmp/strata-probe-$$
 remove"""
 ).replace("SIZE", str(_SIZE_MIB))
 
@@ -128,7 +130,8 @@ def judge(found: Mapping[str, str]) -> Finding:
     if found.get("live") != "AAA":
         return Finding(False, f"by {method}: after it the data were not those of the older snapshot")
     if found.get("newer") != "BBB":
-        return Finding(False, f"by {method}: the data were those of the older snapshot, and the newer one was gone")
+        said = f": {found['newer_said']}" if found.get("newer_said") else ""
+        return Finding(False, f"by {method}: back to the older snapshot, and the newer one could not be read{said}")
     took = f" in {float(found['seconds']):.3f} s" if "seconds" in found else ""
     return Finding(True, f"by {method}: back to the older of two snapshots{took}, and the newer one is as it was")
 
