@@ -39,6 +39,12 @@ discarded() {
   echo "$((total * 512))"
 }
 pool() {
+  case $target in
+    /dev/zvol/*)
+      zpool sync "$(pool_of "$target")"
+      zfs get -H -p -o value referenced "${target#/dev/zvol/}"
+      return ;;
+  esac
   case ${3:-} in
     thin) dmsetup status "$source" | awk '{ print $4 * 512 }' ;;
     vdo) vdo_used "$@" ;;
