@@ -12,8 +12,10 @@ use super::files::locked;
 use super::shared::Shared;
 use super::system::System;
 
-/// Writes on their way at most, so that a fast thread cannot use up the memory.
+/// Writes on their way at most, and their bytes unless one alone has more: a fast thread cannot use up the memory, and
+/// what it hands over is not far ahead of what is written.
 const MOST: usize = 4096;
+const MOST_BYTES: u64 = 64 << 20;
 
 struct Job {
     fd: Arc<OwnedFd>,
@@ -24,6 +26,8 @@ struct Job {
 #[derive(Default)]
 struct State {
     completed: AtomicU64,
+    /// On their way.
+    bytes: AtomicU64,
     errno: AtomicI32,
     /// The run is over: what is not begun is left out, as with a process that ends.
     given_up: AtomicBool,
@@ -53,10 +57,12 @@ impl Aio {
                         seen.errno.store(errno.raw_os_error(), Ordering::Relaxed);
                     }
                 }
+                let bytes = job.data.len() as u64;
                 // The file is given up before the write counts as done: whoever waits may close it.
                 drop(job);
                 let _held = locked(&seen.lock);
                 seen.completed.fetch_add(1, Ordering::AcqRel);
+                seen.bytes.fetch_sub(bytes, Ordering::AcqRel);
                 seen.one_completed.notify_all();
             }
         };
@@ -64,7 +70,7 @@ impl Aio {
         Self { jobs: thread.is_some().then_some(jobs), state, submitted: 0, reaped: 0, step: 0, thread }
     }
 
-    /// Hands a write over.
+    /// Hands a write over; waits while too many are on their way.
     ///
     /// # Errors
     /// When there is no thread to carry it out, or what an earlier one failed with: nothing else may ask.
@@ -72,9 +78,22 @@ impl Aio {
         self.outcome()?;
         self.step = step;
         let jobs = self.jobs.as_ref().ok_or(Errno::AGAIN)?;
+        self.wait_for_room(data.len() as u64);
         jobs.send(Job { fd, offset, data }).map_err(|_| Errno::AGAIN)?;
         self.submitted += 1;
         Ok(())
+    }
+
+    fn wait_for_room(&self, bytes: u64) {
+        let mut held = locked(&self.state.lock);
+        loop {
+            let on_their_way = self.state.bytes.load(Ordering::Acquire);
+            if on_their_way == 0 || on_their_way + bytes <= MOST_BYTES {
+                break;
+            }
+            held = self.state.one_completed.wait(held).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.state.bytes.fetch_add(bytes, Ordering::AcqRel);
     }
 
     /// Takes note of those that are done, at most half of them but one at least; does not wait.

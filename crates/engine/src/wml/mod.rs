@@ -70,7 +70,7 @@ pub const DIFFERENCES: &[&str] = &[
     "a failed system call ends the run, that of close, unlink, fsync and mkdir too",
     "each thread has its own stream of random numbers",
     "processes are groups of threads in one process",
-    "asynchronous writes are carried out by one more thread for each thread that asks for them",
+    "asynchronous writes are carried out by one more thread for each thread that asks for them, with at most 64 MiB on their way; they count when they are handed over",
     "a tree with reuse is kept however short its path is",
     "a fileset's own directory is not made again when it vanishes while the program runs",
     "composite flowops have working local variables",
