@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from strata.report.numbers import count
 from strata.run import lock, testbeds
 from strata.run.signals import Interrupts
 from strata.store import reader
@@ -24,6 +25,7 @@ def clean(directory: Path, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"version": 1, "undone": done.undone, "processes": list(done.processes)}, indent=2))
     elif done.undone or done.processes:
-        print(f"Undid {done.undone} steps and ended {len(done.processes)} processes; nothing of this run is left.")
+        undone, ended = count(done.undone, "step"), count(len(done.processes), "process", "processes")
+        print(f"Undid {undone} and ended {ended}; nothing of this run is left.")
     else:
         print("Nothing of this run is left on this machine.")
