@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -80,21 +80,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _models(directory: Path) -> list[str]:
-    """Options that give the two roles their disks."""
-    given = []
+def _models(directory: Path) -> dict[str, Sequence[str]]:
+    """Options that give each role its disk."""
+    given = {}
     for role, latency_us in LATENCY_US.items():
         path = directory / f"{role}.yaml"
         service = f"{{servers: 1, read_us: {latency_us}, write_us: {latency_us}, flush_us: {latency_us}}}"
         path.write_text(
             f"name: one-arm-{latency_us}us\nqueue_depth: 32\nwrite_cache: volatile\nservice: {{fixed: {service}}}\n"
         )
-        given += ["--disk", f"{role}={path}", "--size", f"{role}=512M"]
+        given[role] = ("--disk", f"{role}={path}", "--size", f"{role}=512M")
     return given
 
 
-def answer(question: Question, directory: Path, seeds: int, jobs: int, disks: Sequence[str]) -> None:
+def answer(question: Question, directory: Path, seeds: int, jobs: int, models: Mapping[str, Sequence[str]]) -> None:
     loads = [word for workload in question.workloads for word in ("-w", workload)]
+    roles = {stack.split()[0] for stack in (question.unchanged, question.changed)}
+    disks = [word for role in sorted(roles) for word in models[role]]
     argv = [STRATA, "run", question.unchanged, question.changed, *loads, *disks, "--on", "lab", "--clock", "virtual"]
     subprocess.run(
         [*argv, "--seeds", str(seeds), "--jobs", str(jobs), "--out", str(directory)],
