@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _models(directory: Path) -> dict[str, Sequence[str]]:
     """Options that give each role its disk."""
-    given = {}
+    given: dict[str, Sequence[str]] = {}
     for role, latency_us in LATENCY_US.items():
         path = directory / f"{role}.yaml"
         service = f"{{servers: 1, read_us: {latency_us}, write_us: {latency_us}, flush_us: {latency_us}}}"
