@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ FEWEST_VISITS = 3
 _LARGEST_VARIANCE = 700.0  # of logarithms: beyond it the coefficient of variation is no float
 CPU_PRESSURE = "psi.cpu_some_pct"
 LARGE_PRESSURE_PCT = 10.0
+_REBUILDING = re.compile(r"\brebuilding\b")  # the condition, in the text of a stack
 
 _KINDS = (
     "failed",
@@ -35,6 +37,7 @@ _KINDS = (
     "memory",
     "cached",
     "caching",
+    "rebuilt",
     "unsteady",
     "drift",
     "bimodal",
@@ -61,8 +64,8 @@ _FLAGS = {
 @dataclass(frozen=True, slots=True)
 class Caution:
     """`kind` is one of: few, failed, invalid, halted, spread, outlier, bimodal, drift, unsteady, unsafe, limit,
-    memory, cached, caching, pressure, peeked, changed; and of those that only a model has (`doubts`): predicted,
-    unexplained, noise."""
+    memory, cached, caching, rebuilt, pressure, peeked, changed; and of those that only a model has (`doubts`):
+    predicted, unexplained, noise."""
 
     kind: str
     stack: str | None  # None: it concerns all of them
@@ -80,6 +83,7 @@ def warnings(view: View) -> tuple[Caution, ...]:
         *_flagged(view),
         *_pressure(view),
         *_caching(view),
+        *_rebuilt(view),
         *_peeked(view),
         *_changed(view),
     ]
@@ -118,6 +122,28 @@ def _caching(view: View) -> Iterator[Caution]:
             None,
             f"{text}, so figures on it are of memory too. Attach it with `losetup --direct-io=on` and start a new run.",
         )
+
+
+def _rebuilt(view: View) -> Iterator[Caution]:
+    """Of stacks that are to be measured while they rebuild: trials after which nothing was left to rebuild."""
+    for workload in view.workloads:
+        trials = [t for t in usable(view) if t.workload == workload.text and _REBUILDING.search(t.stack)]
+        over = [trial for trial in trials if _least_in_sync(trial) >= 100]
+        if over:
+            stacks = [stack for stack in view.stacks if any(trial.stack == stack for trial in over)]
+            yield Caution(
+                "rebuilt",
+                stacks[0] if len(stacks) == 1 else None,
+                workload.text,
+                f"In {len(over)} of {len(trials)} trials under {workload.text} ({listed(stacks)}) the rebuild was over "
+                "before the trial was: their figures are of a rebuilding stack in part only. Give the rebuild more to "
+                "do (larger disks, fill), or make the trial shorter.",
+            )
+
+
+def _least_in_sync(trial: TrialResult) -> float:
+    """In percent; 0 when no layer says."""
+    return min((value for name, value in trial.metrics.items() if name.endswith(".sync_pct")), default=0.0)
 
 
 def _few(view: View) -> Iterator[Caution]:

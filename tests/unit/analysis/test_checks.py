@@ -182,6 +182,16 @@ def test_processor_pressure() -> None:
     assert kinds(run(30.0)) == [("pressure", "a")]
 
 
+def test_a_rebuild_that_was_over_before_the_trial() -> None:
+    def run(stack: str, sync_pct: float) -> View:
+        return view([stack], [trial(stack, n, {"iops": 100.0, "md.sync_pct": sync_pct}) for n in range(3)])
+
+    slow, plain = "2*disk | md(raid1) | rebuilding", "2*disk | md(raid1)"
+    assert kinds(run(slow, 40.0)) == []
+    assert kinds(run(slow, 100.0)) == [("rebuilt", slow)]
+    assert kinds(run(plain, 100.0)) == []
+
+
 def test_texts_are_sentences_and_noisy_runs_do_not_crash() -> None:
     machine = Noise(3, bimodal=1.0)
     for seed in range(30):
