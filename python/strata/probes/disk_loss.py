@@ -31,7 +31,7 @@ case $fs in
     done
     [ -n "$how" ] && set -- $(for each in "/sys/block/$array/md"/dev-*; do echo "/dev/${each##*/dev-}"; done) ;;
 esac
-say disks $#
+say disks "$(leaves "$dir" | wc -l)"
 if [ -z "$how" ]; then say method none; exit 0; fi
 fill "$dir/file" DATA
 sum=$(sha256sum <"$dir/file")
