@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -85,6 +86,24 @@ def test_a_product_with_a_hole_is_fitted_as_a_sum() -> None:
     found = effects(view(holed))
     assert ratios(found, "fs") == pytest.approx({(fs,): value for fs, value in FS.items()})
     assert ("xfs", "writeback") not in ratios(found, "fs", "cache")
+
+
+def test_stacks_of_several_shapes_are_compared_with_their_like_alone() -> None:
+    """As campaigns are: a factor that some stacks do not have, and stacks that have none."""
+    logs = {**ADDITIVE, ("zfs", ""): 5.0, ("bare", "none"): 7.0}
+    whole = view(logs)
+    of = {stack: dict(levels) for stack, levels in whole.factors.items()}
+    of["disk | zfs | vm(cache=)"] = {}
+    del of["disk | bare | vm(cache=none)"]["fs"]
+    found = effects(replace(whole, factors=of))
+    assert ratios(found, "fs") == pytest.approx({(fs,): value for fs, value in FS.items()})
+    assert ratios(found, "cache") == pytest.approx({(cache,): value for cache, value in CACHE.items()})
+    assert not found.left_out
+
+
+def test_a_factor_that_never_differs_alone_is_named() -> None:
+    found = effects(view({("ext4", "none"): 0.1, ("xfs", "writeback"): 0.2}))
+    assert not found.main and len(found.left_out) == 2 and "cache: no two stacks" in " ".join(found.left_out)
 
 
 def test_one_round_has_no_intervals_and_no_factors_no_effects() -> None:
