@@ -14,8 +14,8 @@ from strata.errors import Refused
 
 _FILE = "lock"
 
-# `strata status` holds it for a moment when it asks.
-_PATIENCE_S = 0.5
+# `strata status` holds it for a moment when it asks; a process that was killed does until its last write is through.
+_PATIENCE_S = 3.0
 _PAUSE_S = 0.05
 
 

@@ -47,6 +47,8 @@ class Device:
 
     file: Path
     node: str
+    ours: int = -1
+    """How many bytes from its start only the test writes; -1: all. The pages of swap are the kernel's."""
 
     @property
     def name(self) -> str:
@@ -54,11 +56,11 @@ class Device:
         return str(self.file)
 
     def digest(self) -> str:
-        """Of every byte behind the device, with what is still on its way there."""
+        """Of every byte behind the device that is the test's, with what is still on its way there."""
         with Path(self.node).open("rb") as device:
             os.fsync(device.fileno())
         with self.file.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            return hashlib.sha256(file.read(self.ours)).hexdigest()
 
 
 class Machine:

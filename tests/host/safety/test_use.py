@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from strata.model import Disk
 
 from .machine import MIB, Device, Machine, output, untouched
+
+# Its one page; the kernel writes the others when memory is short.
+SWAP_HEADER = 4096
 
 # A device in a state, and what the user is told of it.
 State = tuple[Device, str]
@@ -81,7 +85,7 @@ def swap(machine: Machine) -> State:
     device = machine.device()
     output("mkswap", "--quiet", device.node)
     _swap_on(machine, device.node)
-    return device, f"{device.name} is swap; turn it off with swapoff"
+    return replace(device, ours=SWAP_HEADER), f"{device.name} is swap; turn it off with swapoff"
 
 
 def swap_partition(machine: Machine) -> State:
@@ -89,7 +93,7 @@ def swap_partition(machine: Machine) -> State:
     (part,) = machine.partitions(device, "16M")
     output("mkswap", "--quiet", part)
     _swap_on(machine, part)
-    return device, f"{part} on {device.name} is swap; turn it off with swapoff"
+    return replace(device, ours=MIB + SWAP_HEADER), f"{part} on {device.name} is swap; turn it off with swapoff"
 
 
 def _swap_on(machine: Machine, node: str) -> None:
