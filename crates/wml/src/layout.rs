@@ -84,6 +84,9 @@ pub fn write_name(serial: u32, path: &mut Vec<u8>) {
     let mut digits = *b"/0000000000";
     let mut rest = serial;
     for digit in digits[1..].iter_mut().rev() {
+        if rest == 0 {
+            break;
+        }
         *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
     }

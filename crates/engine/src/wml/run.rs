@@ -21,7 +21,7 @@ use super::report::{Cpu, Created, Ended, FilesetReport, Report, table};
 use super::shared::{Ending, Events, Progress, Shared, meeting_points, wants_progress};
 use super::system::{Kernel, System};
 use super::tally::{Names, Totals, summary, whereabouts};
-use super::worker::{Latencies, Plan, Watch, Worker};
+use super::worker::{Drawn, Plan, Script, Watch, Worker};
 use super::{Checked, DIFFERENCES, Fix, Request, Stage, SystemCommands, check_text, environment, place, source};
 use crate::procfs::parse_meminfo;
 
@@ -325,14 +325,16 @@ impl<S: System> Run<S> {
         let (mut plans, mut processes) = (Vec::new(), Vec::new());
         let mut semblocks = BTreeMap::new();
         for process in &program.processes {
+            let scripts: Vec<_> = process.threads.iter().map(|thread| Arc::new(Script::new(&thread.flowops))).collect();
             for instance in 1..=process.instances {
                 let number = processes.len();
                 processes.push(Progress { wanted, ..Progress::default() });
-                for thread in &process.threads {
+                for (thread, script) in process.threads.iter().zip(&scripts) {
                     for each in 1..=thread.instances {
                         let names = (format!("{}-{instance}", process.name), format!("{}-{each}", thread.name));
                         let stream = plans.len() as u64;
-                        plans.push(Plan::new(names, number, process.nice, thread, stream, &mut semblocks));
+                        let (nice, memsize) = (process.nice, thread.memsize);
+                        plans.push(Plan::new(names, number, nice, memsize, script, stream, &mut semblocks));
                     }
                 }
             }
@@ -376,14 +378,14 @@ impl<S: System> Run<S> {
         // What completes from here on does not count any more.
         let cpu_after = cpu_s();
         let window_s = window.length_s(&shared);
-        let (latencies, left) = join(threads.handles, &watches);
+        let (drawn, left) = join(threads.handles, &watches);
         let totals = names.totals();
 
         let mut ending = locked(&shared.ending).clone().unwrap_or(Ending::Time);
         if !left.is_empty() && !matches!(ending, Ending::Failed { .. }) {
             ending = Ending::Stuck { seconds: GRACE.as_secs(), at: left };
         }
-        let (flowops, histogram) = names.reports(&totals, &latencies, &series, window_s, request.cpu_per_flowop);
+        let (flowops, histogram) = names.reports(&totals, &drawn, &series, window_s, request.cpu_per_flowop);
         let summary = summary(&flowops, histogram, window_s);
         let cpu = match (cpu_before, cpu_after) {
             (Some(before), Some(after)) => {
@@ -422,7 +424,7 @@ impl<S: System> Run<S> {
 }
 
 struct Threads {
-    handles: Vec<JoinHandle<Latencies>>,
+    handles: Vec<JoinHandle<Drawn>>,
     go: Arc<Barrier>,
 }
 
@@ -435,11 +437,11 @@ fn start<S: System>(shared: &Arc<Shared<S>>, plans: Vec<Plan>) -> Result<Threads
     for plan in plans {
         let (shared, all_ready, go) = (Arc::clone(shared), Arc::clone(&ready), Arc::clone(&go));
         let body = move || {
-            let Some((worker, steps)) = Worker::new(&shared, plan) else { return Latencies::default() };
+            let Some(worker) = Worker::new(&shared, plan) else { return Drawn::new() };
             *locked(&all_ready.0) += 1;
             all_ready.1.notify_one();
             go.wait();
-            worker.run(&steps)
+            worker.run()
         };
         let started = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(body);
         handles.push(started.map_err(|error| {
@@ -506,21 +508,21 @@ impl Window {
 }
 
 /// Waits for the threads; returns what they hand over and where those are that did not end.
-fn join(handles: Vec<JoinHandle<Latencies>>, watches: &[Arc<Watch>]) -> (Vec<Option<Latencies>>, Vec<String>) {
+fn join(handles: Vec<JoinHandle<Drawn>>, watches: &[Arc<Watch>]) -> (Vec<Option<Drawn>>, Vec<String>) {
     let give_up = Instant::now() + GRACE;
-    let (mut latencies, mut left) = (Vec::new(), Vec::new());
+    let (mut drawn, mut left) = (Vec::new(), Vec::new());
     for (handle, watch) in handles.into_iter().zip(watches) {
         while !handle.is_finished() && Instant::now() < give_up {
             std::thread::sleep(Duration::from_millis(1));
         }
         if handle.is_finished() {
-            latencies.push(handle.join().ok());
+            drawn.push(handle.join().ok());
         } else {
             left.push(whereabouts(watch));
-            latencies.push(None);
+            drawn.push(None);
         }
     }
-    (latencies, left)
+    (drawn, left)
 }
 
 /// The event generator: sleeps ten periods, then adds what has come.

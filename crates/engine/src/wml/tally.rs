@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use strata_wml::{Class, Type};
 
 use super::report::{FlowopReport, Latency, Series, Summary};
-use super::worker::{Latencies, Watch};
+use super::worker::{Drawn, Watch};
 
 /// The counters of all threads, summed by the name of the flowop.
 pub type Totals = Vec<[u64; 6]>;
@@ -34,7 +34,7 @@ impl Names {
                         names.len() - 1
                     })
                 };
-                watch.flowops.iter().map(place).collect()
+                watch.script.flowops.iter().map(place).collect()
             })
             .collect();
         Self { watches: watches.to_vec(), names, places }
@@ -69,7 +69,7 @@ impl Names {
     pub fn someone_sleeps(&self) -> bool {
         self.watches.iter().any(|watch| {
             let at = watch.current.load(Ordering::Relaxed) as usize;
-            watch.flowops.get(at).is_some_and(|(_, of)| *of == Type::Delay)
+            watch.script.flowops.get(at).is_some_and(|(_, of)| *of == Type::Delay)
         })
     }
 
@@ -81,21 +81,24 @@ impl Names {
     pub fn reports(
         &self,
         totals: &Totals,
-        latencies: &[Option<Latencies>],
+        drawn_by_threads: &[Option<Drawn>],
         series: &[Totals],
         window_s: f64,
         with_cpu: bool,
     ) -> (Vec<FlowopReport>, Option<Histogram<u64>>) {
         let mut histograms: Vec<Option<Histogram<u64>>> = self.names.iter().map(|_| Histogram::new(2).ok()).collect();
         let mut drawn = vec![(0u64, 0.0, 0.0); self.names.len()];
-        for (latencies, places) in latencies.iter().zip(&self.places) {
-            let Some(latencies) = latencies else { continue };
-            for ((histogram, numbers), &place) in latencies.histograms.iter().zip(&latencies.drawn).zip(places) {
+        for (watch, places) in self.watches.iter().zip(&self.places) {
+            for (histogram, &place) in watch.script.take_histograms().iter().zip(places) {
                 if let (Some(sum), Some(histogram)) = (&mut histograms[place], histogram) {
                     for bucket in histogram.iter_recorded() {
-                        let _ = sum.record_n(bucket.value_iterated_to(), bucket.count_at_value().into());
+                        let _ = sum.record_n(bucket.value_iterated_to(), bucket.count_at_value());
                     }
                 }
+            }
+        }
+        for (numbers, places) in drawn_by_threads.iter().zip(&self.places) {
+            for (numbers, &place) in numbers.iter().flatten().zip(places) {
                 let sum = &mut drawn[place];
                 *sum = (sum.0 + numbers.0, sum.1 + numbers.1, sum.2 + numbers.2);
             }
@@ -158,7 +161,7 @@ fn one_series(totals: &[Totals], place: usize) -> Series {
 
 pub fn whereabouts(watch: &Watch) -> String {
     let at = watch.current.load(Ordering::Relaxed) as usize;
-    let flowop = watch.flowops.get(at).map_or("its start", |(name, _)| name.as_str());
+    let flowop = watch.script.flowops.get(at).map_or("its start", |(name, _)| name.as_str());
     format!("{}/{} in {flowop}", watch.process, watch.thread)
 }
 

@@ -2,13 +2,13 @@
 
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use hdrhistogram::Histogram;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
-use strata_wml::{Class, EndMode, Flowop, Number, Thread, Type, Uniform};
+use strata_wml::{Class, EndMode, Flowop, Number, Type, Uniform};
 
 mod data;
 mod pace;
@@ -16,6 +16,7 @@ mod tree;
 
 use super::aio::Aio;
 use super::content::{Memory, Source};
+use super::files::locked;
 use super::shared::{Ending, Shared};
 use super::system::System;
 use crate::random::Random;
@@ -25,8 +26,7 @@ const SLOTS: usize = 128;
 const MIB: u64 = 1 << 20;
 /// The longest latency that the histograms tell apart from longer ones: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// How many latencies are kept before the histograms are told. Between two operations all of their memory has left the
-/// processor's cache; together the waits for it overlap.
+/// How many latencies a thread keeps before the histograms are told: they are shared, and behind a lock.
 const BATCH: usize = 256;
 
 /// Counters of one flowop of one thread, on a cache line of their own. Only the thread writes them.
@@ -45,21 +45,15 @@ pub struct Counters {
 pub struct Watch {
     pub process: String,
     pub thread: String,
-    /// Names and types, by number.
-    pub flowops: Vec<(String, Type)>,
+    pub script: Arc<Script>,
     pub counters: Vec<Counters>,
     /// The number of the flowop that it is in.
     pub current: AtomicU32,
 }
 
-/// What a thread hands over at its end.
-#[derive(Default)]
-pub struct Latencies {
-    /// By the number of the flowop; None where nothing was done.
-    pub histograms: Vec<Option<Histogram<u32>>>,
-    /// Of `testrandvar`: how many numbers, their sum and the sum of their squares.
-    pub drawn: Vec<(u64, f64, f64)>,
-}
+/// What a thread hands over at its end, by the number of the flowop, of `testrandvar`: how many numbers, their sum and the
+/// sum of their squares.
+pub type Drawn = Vec<(u64, f64, f64)>;
 
 struct Uniforms(Random);
 
@@ -88,11 +82,21 @@ struct Slot {
 }
 
 /// A flowop and its number in the thread.
-pub struct Step {
+struct Step {
     id: usize,
     flowop: Flowop,
     inner: Vec<Step>,
     target: Option<usize>,
+}
+
+/// What a thread does, and how long it took. All its instances share one: with one for each, a hundred of them would keep
+/// each other's out of the processor's cache.
+pub struct Script {
+    steps: Vec<Step>,
+    /// Names and types, by number.
+    pub flowops: Vec<(String, Type)>,
+    /// By the number of the flowop, in ns; None where nothing was done.
+    histograms: Mutex<Vec<Option<Histogram<u64>>>>,
 }
 
 /// How a flowop came out.
@@ -131,7 +135,6 @@ pub struct Plan {
     nice: i32,
     memsize: usize,
     number: u64,
-    steps: Vec<Step>,
     semaphore: Vec<usize>,
 }
 
@@ -153,11 +156,12 @@ pub struct Worker<'a, S: System> {
     /// The file that the flowop moves data of, by its slot: what a failure is told of, in place of `path`.
     handled: Option<(usize, u32)>,
     parent: Vec<u8>,
-    histograms: Vec<Option<Histogram<u32>>>,
     /// (the number of a flowop, its latency in ns), not yet in the histograms.
     latencies: Vec<(usize, u64)>,
-    drawn: Vec<(u64, f64, f64)>,
+    drawn: Drawn,
     credits: Vec<(Option<u64>, i64)>,
+    /// By flowop, where the range of random offsets is drawn: that of the whole run, in bytes.
+    worksets: Vec<u64>,
     semaphore: Vec<usize>,
     aio: Option<Aio>,
 }
@@ -193,12 +197,12 @@ fn make_room(steps: &[Step], buffers: &mut [Memory]) -> Option<()> {
 }
 
 /// Draws what counts for the whole run.
-fn settle(steps: &mut [Step], random: &mut Uniforms) {
+fn settle(steps: &[Step], worksets: &mut [u64], random: &mut Uniforms) {
     for step in steps {
         if let Number::Random(_) = step.flowop.workingset {
-            step.flowop.workingset = Number::Whole(step.flowop.workingset.whole(random));
+            worksets[step.id] = step.flowop.workingset.whole(random);
         }
-        settle(&mut step.inner, random);
+        settle(&step.inner, worksets, random);
     }
 }
 
@@ -213,20 +217,49 @@ fn find_targets(steps: &mut [Step], names: &[(String, Type)]) {
 /// Counts how many instances of each `semblock` there are before this thread's.
 pub type Semblocks = std::collections::BTreeMap<String, usize>;
 
+impl Script {
+    pub fn new(flowops: &[Flowop]) -> Self {
+        let mut names = Vec::new();
+        let mut steps = steps(flowops, &mut names);
+        find_targets(&mut steps, &names);
+        let histograms = Mutex::new(vec![None; names.len()]);
+        Self { steps, flowops: names, histograms }
+    }
+
+    /// Hands over what its threads have told, once.
+    pub fn take_histograms(&self) -> Vec<Option<Histogram<u64>>> {
+        std::mem::take(&mut locked(&self.histograms))
+    }
+
+    fn tell(&self, latencies: impl Iterator<Item = (usize, u64)>) {
+        let mut histograms = locked(&self.histograms);
+        for (id, latency) in latencies {
+            // None once they were taken: a thread did not end in time.
+            let Some(histogram) = histograms.get_mut(id) else { return };
+            if histogram.is_none() {
+                // Bounds that are always right; see the test.
+                *histogram = Histogram::new_with_bounds(1, LONGEST_NS, 2).ok();
+            }
+            if let Some(histogram) = histogram {
+                histogram.saturating_record(latency);
+            }
+        }
+    }
+}
+
 impl Plan {
     /// A thread of a process: `names` are those of the two, `number` is another one for each thread.
     pub fn new(
         names: (String, String),
         process: usize,
         nice: u64,
-        thread: &Thread,
+        memsize: u64,
+        script: &Arc<Script>,
         number: u64,
         semblocks: &mut Semblocks,
     ) -> Self {
-        let mut flowops = Vec::new();
-        let mut steps = steps(&thread.flowops, &mut flowops);
-        find_targets(&mut steps, &flowops);
-        let semaphore = flowops
+        let semaphore = script
+            .flowops
             .iter()
             .map(|(name, of)| {
                 if *of != Type::SemBlock {
@@ -240,32 +273,33 @@ impl Plan {
         let watch = Watch {
             process: names.0,
             thread: names.1,
-            counters: flowops.iter().map(|_| Counters::default()).collect(),
-            flowops,
+            script: Arc::clone(script),
+            counters: script.flowops.iter().map(|_| Counters::default()).collect(),
             current: AtomicU32::new(0),
         };
         let nice = nice.min(40) as i32;
-        Self { watch: Arc::new(watch), process, nice, memsize: thread.memsize as usize, number, steps, semaphore }
+        Self { watch: Arc::new(watch), process, nice, memsize: memsize as usize, number, semaphore }
     }
 }
 
 impl<'a, S: System> Worker<'a, S> {
     /// Ready to run: its memory is there; None when it is not to be had. To be called in the thread itself.
-    pub fn new(shared: &'a Arc<Shared<S>>, plan: Plan) -> Option<(Self, Vec<Step>)> {
-        let count = plan.watch.flowops.len();
+    pub fn new(shared: &'a Arc<Shared<S>>, plan: Plan) -> Option<Self> {
+        let script = Arc::clone(&plan.watch.script);
+        let count = script.flowops.len();
         if plan.nice > 0 {
             // Being nicer needs no right; a thread has a priority of its own.
             let _ = rustix::process::setpriority_process(None, plan.nice);
         }
         let mut random = Uniforms(Random::new(shared.seed, plan.number));
-        let mut steps = plan.steps;
-        settle(&mut steps, &mut random);
-        let direct = any_direct(&steps);
+        let mut worksets = vec![0; count];
+        settle(&script.steps, &mut worksets, &mut random);
+        let direct = any_direct(&script.steps);
         let mut buffers: Vec<Memory> = (0..count).map(|_| Memory::new(direct)).collect();
         if plan.memsize == 0 {
-            make_room(&steps, &mut buffers)?;
+            make_room(&script.steps, &mut buffers)?;
         }
-        let worker = Self {
+        Some(Self {
             watch: plan.watch,
             process: plan.process,
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
@@ -279,21 +313,21 @@ impl<'a, S: System> Worker<'a, S> {
             path: Vec::with_capacity(4096),
             handled: None,
             parent: Vec::with_capacity(4096),
-            histograms: vec![None; count],
             latencies: Vec::with_capacity(BATCH),
             drawn: vec![(0, 0.0, 0.0); count],
             credits: vec![(None, 0); count],
+            worksets,
             semaphore: plan.semaphore,
             aio: None,
             shared,
-        };
-        Some((worker, steps))
+        })
     }
 
     /// Runs until the run ends or this thread is done.
-    pub fn run(mut self, steps: &[Step]) -> Latencies {
+    pub fn run(mut self) -> Drawn {
+        let script = Arc::clone(&self.watch.script);
         let halt = 'run: loop {
-            for step in steps {
+            for step in &script.steps {
                 if let Err(halt) = self.step(step) {
                     break 'run halt;
                 }
@@ -304,7 +338,7 @@ impl<'a, S: System> Worker<'a, S> {
         };
         let halt = self.with_late_failure(halt);
         let at = self.watch.current.load(Ordering::Relaxed) as usize;
-        let flowop = self.watch.flowops.get(at).map(|(name, _)| name.clone()).unwrap_or_default();
+        let flowop = script.flowops.get(at).map(|(name, _)| name.clone()).unwrap_or_default();
         match (halt, self.shared.mode) {
             (Halt::Stop, _) => {}
             (Halt::NoResource(why), EndMode::Timeout) => {
@@ -336,8 +370,8 @@ impl<'a, S: System> Worker<'a, S> {
         if last && self.shared.now() < self.shared.deadline.load(Ordering::Relaxed) {
             self.shared.end(Ending::Done);
         }
-        self.tell_histograms();
-        Latencies { histograms: self.histograms, drawn: self.drawn }
+        script.tell(self.latencies.drain(..));
+        self.drawn
     }
 
     /// An asynchronous write may have failed since it was last asked about.
@@ -352,8 +386,9 @@ impl<'a, S: System> Worker<'a, S> {
 
     /// One pass through the steps.
     #[cfg(test)]
-    pub fn once(&mut self, steps: &[Step]) -> bool {
-        steps.iter().all(|step| self.step(step).is_ok())
+    pub fn once(&mut self) -> bool {
+        let script = Arc::clone(&self.watch.script);
+        script.steps.iter().all(|step| self.step(step).is_ok())
     }
 
     /// Does one step as often as it is to be done.
@@ -396,7 +431,7 @@ impl<'a, S: System> Worker<'a, S> {
         }
         self.latencies.push((step.id, latency));
         if self.latencies.len() == BATCH {
-            self.tell_histograms();
+            self.watch.script.tell(self.latencies.drain(..));
         }
         let progress = &self.shared.processes[self.process];
         let of = step.flowop.of;
@@ -405,19 +440,6 @@ impl<'a, S: System> Worker<'a, S> {
             progress.bytes.fetch_add(bytes, Ordering::Relaxed);
             if of.reads() || of.writes() {
                 progress.transfers.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn tell_histograms(&mut self) {
-        for (id, latency) in self.latencies.drain(..) {
-            let histogram = &mut self.histograms[id];
-            if histogram.is_none() {
-                // Bounds that are always right; see the test.
-                *histogram = Histogram::new_with_bounds(1, LONGEST_NS, 2).ok();
-            }
-            if let Some(histogram) = histogram {
-                histogram.saturating_record(latency);
             }
         }
     }
@@ -491,7 +513,7 @@ mod tests {
 
     #[test]
     fn the_histogram_has_the_bounds_that_it_is_asked_for() {
-        assert!(Histogram::<u32>::new_with_bounds(1, LONGEST_NS, 2).is_ok());
+        assert!(Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 2).is_ok());
     }
 
     #[test]

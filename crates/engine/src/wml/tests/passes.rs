@@ -37,10 +37,10 @@ fn passes(directory: &Path, program: &str, set: &[(&str, &str)], fixes: &[Fix], 
     }
     let Run { shared, plans } = Run::new(&request, &program, files, Recorder::default());
     let plan = plans.into_iter().next().expect("a thread");
-    let (mut worker, steps) = Worker::new(&shared, plan).expect("has room");
+    let mut worker = Worker::new(&shared, plan).expect("has room");
     (0..passes)
         .map(|_| {
-            assert!(worker.once(&steps));
+            assert!(worker.once());
             shared.system.taken()
         })
         .collect()

@@ -20,11 +20,12 @@ impl<S: System> Worker<'_, S> {
     }
 
     /// The range of random offsets.
-    pub(super) fn range(&mut self, flowop: &Flowop, file_bytes: u64) -> u64 {
-        match flowop.workingset.whole(&mut self.random) {
-            0 => file_bytes,
-            workingset => workingset,
-        }
+    pub(super) fn range(&self, step: &Step, file_bytes: u64) -> u64 {
+        let workset = match step.flowop.workingset {
+            Number::Whole(bytes) => bytes,
+            Number::Random(_) => self.worksets[step.id],
+        };
+        if workset == 0 { file_bytes } else { workset }
     }
 
     pub(super) fn random_offset(&mut self, range: u64, iosize: u64) -> u64 {
@@ -79,7 +80,7 @@ impl<S: System> Worker<'_, S> {
         let (_, fd, own_bytes) = self.opened(flowop)?;
         let size = match self.slot_bytes(flowop.srcfd.unwrap_or(0)) {
             Some(bytes) => bytes,
-            None => self.range(flowop, own_bytes),
+            None => self.range(step, own_bytes),
         };
         let iosize = match self.iosize(flowop) {
             0 => size,
@@ -152,7 +153,7 @@ impl<S: System> Worker<'_, S> {
         let place = self.place(step, iosize as usize)?;
         let shared = self.shared;
         if flowop.random {
-            let range = self.range(flowop, file_bytes);
+            let range = self.range(step, file_bytes);
             let offset = self.random_offset(range, iosize);
             let start = shared.now();
             let bytes = shared.system.pread(fd.as_fd(), self.buffer(step, place, iosize as usize), offset)?;
@@ -172,13 +173,13 @@ impl<S: System> Worker<'_, S> {
         let (_, fd, file_bytes) = self.opened(flowop)?;
         let iosize = self.iosize(flowop);
         if flowop.random {
-            let range = self.range(flowop, file_bytes);
+            let range = self.range(step, file_bytes);
             let offset = self.random_offset(range, iosize);
             return self.write_at(step, &fd, iosize, Some(offset));
         }
         let outcome = self.write_at(step, &fd, iosize, None)?;
         if self.shared.fixed(Fix::Wrap) {
-            let range = self.range(flowop, file_bytes);
+            let range = self.range(step, file_bytes);
             if range > 0 && self.shared.system.seek_here(fd.as_fd())? >= range {
                 self.shared.system.seek_start(fd.as_fd())?;
             }
@@ -190,7 +191,7 @@ impl<S: System> Worker<'_, S> {
         let flowop = &step.flowop;
         let (_, fd, file_bytes) = self.opened(flowop)?;
         let iosize = self.iosize(flowop);
-        let range = self.range(flowop, file_bytes);
+        let range = self.range(step, file_bytes);
         let offset = self.random_offset(range, iosize);
         let place = self.place(step, iosize as usize)?;
         let data = match self.source.next(iosize as usize) {

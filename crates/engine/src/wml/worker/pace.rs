@@ -67,7 +67,7 @@ impl<S: System> Worker<'_, S> {
         let bytes = matches!(of, Type::BwLimit | Type::FinishOnBytes);
         match step.target {
             Some(target) => {
-                let (counters, target) = (&self.watch.counters[target], self.watch.flowops[target].1);
+                let (counters, target) = (&self.watch.counters[target], self.watch.script.flowops[target].1);
                 match of {
                     _ if bytes => load(&counters.bytes),
                     Type::IopsLimit if !(target.reads() || target.writes()) => 0,
