@@ -211,6 +211,33 @@ def test_doctor_gives_reasons() -> None:
     assert "ext4" in strata("doctor").stdout
 
 
+def test_advice_and_recipe_join_the_report(tmp_path: Path) -> None:
+    run, wanted, page = str(tmp_path / "run"), tmp_path / "wanted.yaml", tmp_path / "page.html"
+    done = strata("run", "disk | {ext4, btrfs}", "-w", "null", "--rounds", "2", "--size", "disk=256M", "--out", run)
+    assert done.returncode == 0, done.stderr
+    wanted.write_text("needs: [snapshot]\n")
+    asked = ("report", run, "--requirements", str(wanted), "--out", str(page))
+    done = strata(*asked, "--map", "disk=/dev/disk/by-id/ata-MINE")
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert "Choose: disk | btrfs" in text and "mkfs.btrfs" in text and "/dev/disk/by-id/ata-MINE" in text
+    page.unlink()
+    wanted.write_text("needs: [snapshot, block]\n")
+    for argv, told in (
+        ((*asked, "--map", "disk=/dev/disk/by-id/ata-MINE"), "lead to no stack"),
+        ((*asked, "--map", "disk=/dev/sda"), "lead to no stack"),
+        ((*asked, "--json"), "are for the page"),
+        (("report", run, "--size", "disk=1G"), "give that with --map"),
+        (("report", run, "--map", "disk=/dev/sda"), "Say which stack"),
+        (("report", run, "--features", str(tmp_path)), "holds nothing that `strata features` tried"),
+        (("report", run, run, "--map", "disk=/dev/sda"), "page of one run"),
+    ):
+        done = strata(*argv)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done
+        assert told in done.stderr
+    assert not page.exists()
+
+
 @pytest.mark.parametrize("command", ["status", "verdict", "report", "clean"])
 def test_a_directory_that_holds_no_run(tmp_path: Path, command: str) -> None:
     done = strata(command, str(tmp_path / "none"))

@@ -24,15 +24,24 @@ from strata.store import reader
 class Flags:
     """Requirements on the command line."""
 
-    needs: str | None
-    max_memory: str | None
-    capacity: str | None
-    survive: str | None
-    no_writeback_risk: bool
-    disks: Sequence[str]
+    needs: str | None = None
+    max_memory: str | None = None
+    capacity: str | None = None
+    survive: str | None = None
+    no_writeback_risk: bool = False
+    disks: Sequence[str] = ()
 
 
 def advise(file: Path | None, runs: Sequence[Path], flags: Flags, as_json: bool) -> None:
+    found, wanted = answer(file, runs, flags)
+    if as_json:
+        print(json.dumps({"version": 1, **asdict(found)}, indent=2))
+    else:
+        sys.stdout.write(advice.render(found, wanted))
+
+
+def answer(file: Path | None, runs: Sequence[Path], flags: Flags) -> tuple[choosing.Advice, list[str]]:
+    """The advice, and the requirements in words."""
     known = documents()
     base = Requirements() if file is None else requirements.read(file.read_text(), str(file), known.features)
     wanted = requirements.with_flags(
@@ -47,10 +56,7 @@ def advise(file: Path | None, runs: Sequence[Path], flags: Flags, as_json: bool)
     )
     views = {str(path): reader.view(path) for path in runs}
     found = choosing.advise(_candidates(views, wanted), views, wanted, layers.drivers(), known)
-    if as_json:
-        print(json.dumps({"version": 1, **asdict(found)}, indent=2))
-    else:
-        sys.stdout.write(advice.render(found, requirements.described(wanted)))
+    return found, requirements.described(wanted)
 
 
 def _candidates(views: dict[str, View], wanted: Requirements) -> list[Stack]:

@@ -209,14 +209,28 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="default: DIR/report.html; of several, joined.html")
     ] = None,
+    features: Annotated[
+        Path | None, typer.Option("--features", metavar="DIR", help="with what stacks can do, as `features` kept it")
+    ] = None,
+    requirements: Annotated[
+        Path | None, typer.Option("--requirements", metavar="FILE", help="with the advice for what you require")
+    ] = None,
+    devices: Annotated[
+        list[str],
+        typer.Option("--map", metavar="ROLE=/dev/disk/by-id/...", help="with the recipe: of the advice, else the best"),
+    ] = [],  # noqa: B006
+    size: Annotated[
+        list[str], typer.Option("--size", metavar="ROLE=SIZE", help="what such a device holds, where a layer must know")
+    ] = [],  # noqa: B006
 ) -> None:
     """Write the whole report as one HTML file, or print it as Markdown or JSON."""
     from strata.cli import report
 
+    beside = report.Beside(features, requirements, tuple(devices), tuple(size))
     if len(directories) > 1:
-        report.joined_report(directories, json, markdown, out)
+        report.joined_report(directories, json, markdown, out, beside)
     else:
-        report.report(directories[0], json, markdown, out)
+        report.report(directories[0], json, markdown, out, beside)
 
 
 @app.command()

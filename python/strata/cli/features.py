@@ -31,12 +31,9 @@ def features(
         )
     if len(what) == 1 and Path(what[0]).is_dir():
         out = Path(what[0])
-        directories = [path for path in (out, *_of_kinds(out)) if (path / "strata.db").exists()]
-        if not directories:
-            raise BadInput(f"{out} holds nothing that `strata features` tried; give the directory of its --out.")
+        found = tried(out)
     else:
-        directories = _try(what or STACKS, out, sizes, where)
-    found = _matrix(directories)
+        found = _matrix(_try(what or STACKS, out, sizes, where))
     page = out / "features.html"
     page.write_text(pages.features(found), encoding="utf-8")
     if as_json:
@@ -44,6 +41,19 @@ def features(
     else:
         sys.stdout.write(report.render(found))
         print(f"\nThe page, with the evidence: {page}")
+
+
+def tried(out: Path) -> matrix.Matrix:
+    """What was tried before, of the directory that it was kept in."""
+    return _matrix(kept(out))
+
+
+def kept(out: Path) -> list[Path]:
+    """The runs of what was tried before."""
+    directories = [path for path in (out, *_of_kinds(out)) if (path / "strata.db").exists()]
+    if not directories:
+        raise BadInput(f"{out} holds nothing that `strata features` tried; give the directory of its --out.")
+    return directories
 
 
 def _try(expressions: Sequence[str], out: Path, sizes: list[str], where: written.Where) -> list[Path]:

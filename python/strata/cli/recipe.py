@@ -26,14 +26,12 @@ class Where:
 
     devices: Sequence[str]  # ROLE=/dev/disk/by-id/...
     sizes: Sequence[str]  # ROLE=SIZE
-    name: str
-    mount: str | None
+    name: str = "data"
+    mount: str | None = None
 
 
 def recipe(what: str, stack: str | None, form: str, where: Where, seen: Path | None, out: Path | None) -> None:
-    found, notes = _stack(what, stack)
-    given = plan.mapped(where.devices, as_role_sizes(where.sizes))
-    made = plan.recipe(found, layers.drivers(), given, name=where.name, mount=where.mount, notes=notes)
+    made = made_of(what, stack, where)
     if seen is not None:
         _judge(made, seen)
         return
@@ -41,6 +39,12 @@ def recipe(what: str, stack: str | None, form: str, where: Where, seen: Path | N
     if form not in known:
         raise BadInput(f"--as {form}: no such format; they are {', '.join(known)}.")
     _print(known[form].write(made), out)
+
+
+def made_of(what: str, stack: str | None, where: Where) -> Recipe:
+    found, notes = _stack(what, stack)
+    given = plan.mapped(where.devices, as_role_sizes(where.sizes))
+    return plan.recipe(found, layers.drivers(), given, name=where.name, mount=where.mount, notes=notes)
 
 
 def _stack(what: str, name: str | None) -> tuple[Stack, tuple[str, ...]]:

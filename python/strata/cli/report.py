@@ -5,33 +5,86 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from strata.cli import verdict
 from strata.errors import BadInput
 
+if TYPE_CHECKING:  # the page is heavy to import, and only what writes it pays
+    from strata.report.html import Choosing
 
-def report(directory: Path, as_json: bool, as_markdown: bool, out: Path | None) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is to stand in the page beside the figures of the run."""
+
+    features: Path | None = None  # what `strata features` kept
+    requirements: Path | None = None
+    devices: Sequence[str] = ()  # ROLE=/dev/disk/by-id/..., for the recipe
+    sizes: Sequence[str] = ()
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.features or self.requirements or self.devices)
+
+
+def report(directory: Path, as_json: bool, as_markdown: bool, out: Path | None, beside: Beside) -> None:
     from strata.report import jsonform, markdown
 
+    if beside.sizes and not beside.devices:
+        raise BadInput("--size is of a device for the recipe; give that with --map.")
     if as_json or as_markdown:
+        if beside.anything:
+            raise BadInput(
+                "--features, --requirements and --map are for the page; without it, ask strata features, strata advise "
+                "and strata recipe."
+            )
         text = (jsonform if as_json else markdown).render(verdict.model_of(directory))
         if out:
             out.write_text(text, encoding="utf-8")
         else:
             sys.stdout.write(text)
         return
-    print(verdict.write_report(verdict.model_of(directory), out or directory / "report.html"))
+    model = verdict.model_of(directory)
+    print(verdict.write_report(model, out or directory / "report.html", _choosing(directory, beside)))
 
 
-def joined_report(directories: Sequence[Path], as_json: bool, as_markdown: bool, out: Path | None) -> None:
+def _choosing(directory: Path, beside: Beside) -> Choosing:
+    """The recipe is of what the requirements lead to, where there are any; else of the best stack."""
+    from strata.cli import advise, features, recipe
+    from strata.recipes.formats import formats
+    from strata.report import advice
+    from strata.report.html import Choosing
+
+    tried = [] if beside.features is None else features.kept(beside.features)
+    found = Choosing(features=None if beside.features is None else features.tried(beside.features))
+    stack = None
+    if beside.requirements is not None:
+        answer, wanted = advise.answer(beside.requirements, [directory, *tried], advise.Flags())
+        found = replace(found, advice=advice.render(answer, wanted))
+        if answer.choice is None and beside.devices:
+            raise BadInput("the requirements lead to no stack of this run, so there is no recipe; leave --map out.")
+        stack = None if answer.choice is None else answer.choice.judged.stack
+    if beside.devices:
+        made = recipe.made_of(str(directory), stack, recipe.Where(beside.devices, beside.sizes))
+        (script,) = formats()["shell"].write(made)
+        found = replace(found, recipe=script.text, recipe_of=made.stack)
+    return found
+
+
+def joined_report(
+    directories: Sequence[Path], as_json: bool, as_markdown: bool, out: Path | None, beside: Beside
+) -> None:
     """The same stacks in several runs: of several machines, kernels, years."""
     from strata.report import joined, pages
     from strata.store import reader
 
     if as_markdown:
         raise BadInput("several runs side by side are a page, text or --json; give one run with --markdown.")
+    if beside.anything:
+        raise BadInput("--features, --requirements and --map are for the page of one run; give one.")
     names = [str(directory) for directory in directories]
     if len(set(names)) < len(names):
         raise BadInput("the same run is given twice; give each once.")

@@ -7,11 +7,15 @@ import shutil
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from strata.errors import BadInput
 from strata.model import View
 from strata.report.model import ReportModel
 from strata.store import reader
+
+if TYPE_CHECKING:  # the page is heavy to import, and only what writes it pays
+    from strata.report.html import Choosing
 
 
 def verdict(directory: Path, as_json: bool, weights: str | None = None, pareto: str | None = None) -> None:
@@ -76,11 +80,11 @@ def print_verdict(model: ReportModel, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def write_report(model: ReportModel, path: Path) -> Path:
+def write_report(model: ReportModel, path: Path, choosing: Choosing | None = None) -> Path:
     """Whole or not at all; returns `path`."""
     from strata.report import html
 
     partial = path.with_name(path.name + ".new")
-    partial.write_text(html.render(model), encoding="utf-8")
+    partial.write_text(html.render(model, choosing or html.Choosing()), encoding="utf-8")
     partial.rename(path)
     return path

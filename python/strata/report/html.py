@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from strata.report import charts, pages
+from strata.report.matrix import Matrix
 from strata.report.model import ReportModel
 
 
-def render(model: ReportModel) -> str:
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """What helps to choose and to build, beside the figures; each as a terminal shows it."""
+
+    features: Matrix | None = None
+    advice: str = ""
+    recipe: str = ""
+    recipe_of: str = ""  # the stack
+
+
+def render(model: ReportModel, choosing: Choosing = Choosing()) -> str:
     """The whole page as text, to be written as UTF-8."""
     drawings, legends = _drawings(model)
+    means = {} if choosing.features is None else {each.name: each.means for each in choosing.features.features}
     page = (
         pages.environment()
         .get_template("report.html.j2")
-        .render(m=model, style=pages.style(), drawings=drawings, legends=legends)
+        .render(m=model, choosing=choosing, means=means, style=pages.style(), drawings=drawings, legends=legends)
     )
     return page.lstrip()
 

@@ -17,6 +17,8 @@ from strata.model import FailedVisit, Skipped, View
 from strata.report import charts, html, jsonform, markdown, terminal
 from strata.report.model import Line, PercentileChart, ReportModel
 
+from . import test_features as features_test
+
 Build = Callable[[View], ReportModel]
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&`|*_[a](http://x)"
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -250,6 +252,21 @@ def test_losses_evidence_and_figures_of_layers_are_shown_and_inert(synthetic: Mo
     short = terminal.render(model, width=200)
     assert "Lost with their machine" in short and "nothing was heard for 30 s" in short
     assert "vdo.saved_pct" in short and "host.cpu_user_s" not in short
+
+
+def test_what_helps_to_choose_joins_the_page_and_is_inert(ordinary: ReportModel, page: str) -> None:
+    matrix = features_test.found(features_test.tried(features_test.EXT4, "clone", 0.0))
+    choosing = html.Choosing(features=matrix, advice=f"Choose: {EVIL}", recipe=f"# {EVIL}", recipe_of=EVIL)
+    seen = Reader(html.render(ordinary, choosing))
+    assert not seen.named("script")
+    links = {tag["href"] for tag in seen.named("a")}
+    places = {str(attributes["id"]) for _, attributes in seen.tags if attributes.get("id")}
+    assert {"#features", "#advice", "#recipe"} <= links
+    assert {link.removeprefix("#") for link in links if link} <= places
+    text = "".join(seen.text)
+    assert f"Choose: {EVIL}" in text and f"# {EVIL}" in text and "what showed it" in text
+    for absent in ('id="features"', 'id="advice"', 'id="recipe"'):
+        assert absent not in page
 
 
 def test_json_is_strict(ordinary: ReportModel) -> None:
