@@ -83,6 +83,9 @@ fn a_check_says_what_comes_before_the_run_and_how_a_run_was_is_in_its_table() {
     assert!(code == Some(0) && out.contains("fileset files in /mnt/later: "), "{out}");
     let (code, _, err) = said(&engine(&["check", shown(&file), "--system", "refuse"]).output().expect("starts"));
     assert!(code == Some(2) && err.contains("leave them out with --system skip"), "{err}");
+    // Where a built-in program is not as published, it says so.
+    let (code, out, _) = said(&engine(&["check", "builtin:webproxy"]).output().expect("starts"));
+    assert!(code == Some(0) && out.contains("that the published file lacks.\nbuiltin:webproxy: dialect 1.5"), "{out}");
     let place = shown(directory.path());
     let arguments = ["run", shown(&file), "--dir", place, "--system", "run", "--fix", "delete", "--data", "random"];
     let (code, out, err) = said(&engine(&arguments).output().expect("starts"));

@@ -1,5 +1,8 @@
 //! Programs that come with the engine: our own text, with the parameters that filebench's workloads of these names have.
 
+/// What stands before the name of one where others have the path of a file.
+pub const PREFIX: &str = "builtin:";
+
 /// Name and text.
 pub const PROGRAMS: &[(&str, &str)] = &[
     ("fileserver", include_str!("builtin/fileserver.f")),
@@ -9,6 +12,12 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("webproxy", include_str!("builtin/webproxy.f")),
     ("webserver", include_str!("builtin/webserver.f")),
 ];
+
+/// What a program says of itself at its top: what it does, and in what it is not as published.
+pub fn about(text: &str) -> String {
+    let lines = text.lines().map_while(|line| line.strip_prefix("# "));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
 
 /// The text of a program.
 ///

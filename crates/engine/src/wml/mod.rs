@@ -133,7 +133,7 @@ fn source(file: &str) -> Result<String, String> {
         return std::io::read_to_string(std::io::stdin())
             .map_err(|error| format!("The program cannot be read from standard input ({error}); name a file."));
     }
-    match file.strip_prefix("builtin:") {
+    match file.strip_prefix(builtin::PREFIX) {
         Some(name) => builtin::text(name).map(str::to_owned),
         None => {
             let bytes =
@@ -179,6 +179,7 @@ pub fn check(file: &str, options: Options, system: Option<SystemCommands>) -> Re
     if let Some(system) = system {
         run::commands_allowed(&checked.program, system)?;
     }
-    run::say(&(warnings + &run::described(file, &checked.program)?))?;
+    let about = if file.starts_with(builtin::PREFIX) { builtin::about(&text) } else { String::new() };
+    run::say(&(warnings + &about + &run::described(file, &checked.program)?))?;
     Ok(0)
 }
