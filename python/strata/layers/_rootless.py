@@ -70,9 +70,11 @@ if [ -n "$user" ]; then
   read -r group <"$d/group"
   for top in /sys/fs/cgroup/pids /sys/fs/cgroup/unified /sys/fs/cgroup; do [ ! -e "$top/cgroup.procs" ] || break; done
   mkdir -p -- "$top/$group" && echo $$ >"$top/$group/cgroup.procs" || exit 1
-  # What holds the user's name space stays, longer than the command by whose mark it would be ended.
+  # What holds the user's name space stays, longer than the command by whose mark it would be ended. The folders of
+  # root's are closed to the user.
   podman="setpriv --reuid $user --regid $(id -g -- "$user") --init-groups --
-    env --unset=STRATA_RUN HOME=$d/own/home XDG_RUNTIME_DIR=$d/own/run USER=$user LOGNAME=$user podman"
+    env --unset=STRATA_RUN --unset=XDG_CACHE_HOME --unset=XDG_CONFIG_HOME --unset=XDG_DATA_HOME --unset=XDG_STATE_HOME
+    HOME=$d/own/home XDG_RUNTIME_DIR=$d/own/run USER=$user LOGNAME=$user podman"
   cd /
 fi
 # What a container is to write to is the user's, and what is put there later too. $1 SRC:DST[:ro]

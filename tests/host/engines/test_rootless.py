@@ -46,12 +46,19 @@ class Machine:
             (folder / name).write_text(Path("/etc", name).read_text() + more)
         for name in ("subuid", "subgid"):
             (folder / name).write_text("tester:700000:65536\n")
+        # Folders that root has set for itself, and that are closed to others.
+        names = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+        self.environment = os.environ | {name: str(folder / name) for name in names}
+        for name in names:
+            (folder / name).mkdir(mode=0o700)
 
     def argv(self, *words: str) -> list[str]:
         return ["unshare", "--mount", "sh", "-c", WITH_USERS, "sh", str(self.folder), STRATA, *words]
 
     def strata(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.argv(*words), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            self.argv(*words), capture_output=True, text=True, stdin=subprocess.DEVNULL, env=self.environment
+        )
 
 
 @pytest.fixture
