@@ -31,6 +31,10 @@ _Profile = Annotated[
 _Size = Annotated[
     list[str], typer.Option("--size", metavar="ROLE=SIZE", help="size of the sparse files that stand for disks")
 ]
+_SizeOfMapped = Annotated[
+    list[str],
+    typer.Option("--size", metavar="ROLE=SIZE", help="what such a device holds, where a layer must know"),
+]
 _Device = Annotated[
     list[str],
     typer.Option(
@@ -219,9 +223,7 @@ def report(
         list[str],
         typer.Option("--map", metavar="ROLE=/dev/disk/by-id/...", help="with the recipe: of the advice, else the best"),
     ] = [],  # noqa: B006
-    size: Annotated[
-        list[str], typer.Option("--size", metavar="ROLE=SIZE", help="what such a device holds, where a layer must know")
-    ] = [],  # noqa: B006
+    size: _SizeOfMapped = [],  # noqa: B006
 ) -> None:
     """Write the whole report as one HTML file, or print it as Markdown or JSON."""
     from strata.cli import report
@@ -334,9 +336,7 @@ def recipe(
     devices: Annotated[
         list[str], typer.Option("--map", metavar="ROLE=/dev/disk/by-id/...", help="the device for a disk of the stack")
     ] = [],  # noqa: B006
-    size: Annotated[
-        list[str], typer.Option("--size", metavar="ROLE=SIZE", help="what such a device holds, where a layer must know")
-    ] = [],  # noqa: B006
+    size: _SizeOfMapped = [],  # noqa: B006
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="what volume groups, pools and files are called")
     ] = "data",

@@ -31,9 +31,10 @@ def features(
         )
     if len(what) == 1 and Path(what[0]).is_dir():
         out = Path(what[0])
-        found = tried(out)
+        directories = kept(out)
     else:
-        found = _matrix(_try(what or STACKS, out, sizes, where))
+        directories = _try(what or STACKS, out, sizes, where)
+    found = matrix_of(directories)
     page = out / "features.html"
     page.write_text(pages.features(found), encoding="utf-8")
     if as_json:
@@ -41,11 +42,6 @@ def features(
     else:
         sys.stdout.write(report.render(found))
         print(f"\nThe page, with the evidence: {page}")
-
-
-def tried(out: Path) -> matrix.Matrix:
-    """What was tried before, of the directory that it was kept in."""
-    return _matrix(kept(out))
 
 
 def kept(out: Path) -> list[Path]:
@@ -75,7 +71,7 @@ def _of_kinds(out: Path) -> list[Path]:
     return [out / str(kind) for kind in _KINDS]
 
 
-def _matrix(directories: Sequence[Path]) -> matrix.Matrix:
+def matrix_of(directories: Sequence[Path]) -> matrix.Matrix:
     views = [reader.view(directory) for directory in directories]
     stacks = {
         stack.text: stack for view in views for text in view.stacks for stack in parse_stacks(text, layers.catalogue())

@@ -27,7 +27,7 @@ class Beside:
 
     @property
     def anything(self) -> bool:
-        return bool(self.features or self.requirements or self.devices)
+        return bool(self.features or self.requirements or self.devices or self.sizes)
 
 
 def report(directory: Path, as_json: bool, as_markdown: bool, out: Path | None, beside: Beside) -> None:
@@ -59,7 +59,7 @@ def _choosing(directory: Path, beside: Beside) -> Choosing:
     from strata.report.html import Choosing
 
     tried = [] if beside.features is None else features.kept(beside.features)
-    found = Choosing(features=None if beside.features is None else features.tried(beside.features))
+    found = Choosing(features=features.matrix_of(tried) if tried else None)
     stack = None
     if beside.requirements is not None:
         answer, wanted = advise.answer(beside.requirements, [directory, *tried], advise.Flags())
