@@ -20,7 +20,8 @@ FACTS = Facts(
     filesystems=frozenset(),
     tools={"fio": "fio-3.33"}
     | dict.fromkeys(("pg_ctlcluster", "sysbench", "unshare", "setpriv", "awk"), "1")
-    | dict.fromkeys(("mmdebstrap", "strata-packages"), "1"),
+    | dict.fromkeys(("mmdebstrap", "strata-packages"), "1")
+    | dict.fromkeys(("qemu-system-x86_64", "qemu-img", "apt-get"), "1"),
     schedulers=frozenset(),
     free_bytes=1 << 30,
 )
