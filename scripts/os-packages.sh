@@ -66,6 +66,7 @@ if [[ ${1:-run} == test ]]; then
     want lxc have lxc-start
     want incus-base test -x /usr/libexec/incus/incusd
     want incus-client have incus
+    want buildah have buildah
     want busybox-static have busybox
     # No service comes with it: the test starts a libvirt of its own.
     want libvirt-daemon-driver-qemu have libvirtd
@@ -101,7 +102,7 @@ where_else() {
     case $1 in
         RUST | cargo*) echo "Rust 1.85 or newer is needed to build strata-engine: Debian 12 has it as rustc-web and cargo-web (bookworm-security), Debian 13 as rustc and cargo; elsewhere https://rustup.rs" ;;
         python3-venv) echo "Python 3.11 or newer with the venv module is needed (python3-venv on Debian, or PYTHON=/path/to/python3.11 make setup)" ;;
-        podman | conmon | runc | docker.io | containerd | fuse-overlayfs | lxd | lxd-client | lxc | incus-* | busybox-static)
+        podman | conmon | runc | docker.io | containerd | fuse-overlayfs | lxd | lxd-client | lxc | buildah | incus-* | busybox-static)
             echo "without it stacks of that container engine are skipped" ;;
         chromium) echo "without Chromium the tests that open the report in a browser are skipped" ;;
         rust-clippy | RUSTFMT | rustfmt*) echo "without it that check of the Rust code is skipped; rustup has it as a component" ;;
