@@ -129,6 +129,8 @@ first() {
 for pause in 0 0.2 0.5 1 2 4 8; do
   sleep "$pause"
   for disk in /sys/block/*; do
+    # One path of an NVMe disk has no device file: the disk has.
+    [ -e "/dev/${disk##*/}" ] || continue
     if grep -aqsF -e "$1" "$disk/serial" "$disk/device/serial" "$disk/device/vpd_pg80"; then
       mkdir -p "${2%/*}" && ln -sfn "/dev/${disk##*/}" "$2" || exit 1
       have=$(($(cat "$disk/size") * 512))
