@@ -450,6 +450,7 @@ class TrialPlan:
     put: Mapping[str, str] = field(default_factory=dict)  # path on the host -> content, before `prepare`
     expect_s: float | None = None  # how long `measure` should take, when that is known
     buffered: bool = False  # goes through the page cache: marked as cached unless the data set is large enough
+    gated: bool = False  # `measure` has a start of its own, and passes the gate of strata/gate.py after it
 
 
 class Workload(Protocol):

@@ -46,6 +46,11 @@ impl BlockDevice {
     pub fn attribute(&self, name: &str) -> Option<String> {
         fs::read_to_string(format!("/sys/dev/block/{}/{name}", self.major_minor)).ok()
     }
+
+    /// Whether the device's folder in sysfs has this.
+    fn has(&self, name: &str) -> bool {
+        Path::new("/sys/dev/block").join(&self.major_minor).join(name).exists()
+    }
 }
 
 /// Stall times since boot in microseconds.
@@ -105,15 +110,20 @@ impl Machine {
             devices: self
                 .devices
                 .iter()
-                .map(|(name, device)| {
-                    (name.as_str(), device.attribute("stat").and_then(|text| procfs::parse_block_stat(&text)))
-                })
+                .map(|(name, device)| (name.as_str(), counters(device)))
                 .collect(),
             cpu_s: read("/proc/stat").and_then(|text| procfs::parse_cpu_times(&text, self.ticks_per_s?)),
             memory: read("/proc/meminfo").and_then(|text| procfs::parse_meminfo(&text)),
             psi: stalls(),
         }
     }
+}
+
+/// The kernel counts flushes where it queues requests: not of a partition, nor of a device that hands each of its requests
+/// on to others (md, device mapper, bcache), where the file says 0. Source: Documentation/block/stat.rst and blk-flush.c.
+fn counters(device: &BlockDevice) -> Option<DeviceCounters> {
+    let found = procfs::parse_block_stat(&device.attribute("stat")?)?;
+    Some(if device.has("mq") { found } else { DeviceCounters { flushes: None, ..found } })
 }
 
 /// `None` on a kernel without pressure stall information, or booted with psi=0, where the files are there but not readable.

@@ -9,6 +9,7 @@ mod device;
 mod disk;
 mod duration;
 mod fill;
+mod gate;
 mod machine;
 mod procfs;
 mod random;

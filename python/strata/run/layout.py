@@ -13,6 +13,7 @@ from typing import cast
 from strata.errors import BadInput
 from strata.model import (
     Beside,
+    Call,
     Command,
     Disk,
     Forking,
@@ -200,10 +201,15 @@ def lay_out(
 
 def guest_count(stack: Stack, drivers: Mapping[str, LayerDriver]) -> int:
     """How many guests run at once. Raises BadInput as `lay_out` does for a stack with several forks."""
+    return len(guest_calls(stack, drivers))
+
+
+def guest_calls(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[Call]:
+    """The layer of every guest that runs at once. Raises as `guest_count`."""
     fork, above = _forked(stack.top, drivers)
-    each = sum(drivers[node.call.name].info.starts_guest for node in above)
-    shared = sum(drivers[node.call.name].info.starts_guest for node in stack.top.walk()) - each
-    return shared + each * (int(fork.call["count"] or 1) if fork is not None else 0)
+    count = int(fork.call["count"] or 1) if fork is not None else 0
+    starting = [node for node in stack.top.walk() if drivers[node.call.name].info.starts_guest]
+    return [node.call for node in starting for _ in range(count if any(node is each for each in above) else 1)]
 
 
 def _forked(top: Node, drivers: Mapping[str, LayerDriver]) -> tuple[Node | None, list[Node]]:

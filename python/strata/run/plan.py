@@ -27,7 +27,7 @@ from strata.model import (
 from strata.run import directories, layout, machine, neighbours, trial_steps, unfit
 from strata.run.directories import Directory
 from strata.run.sites import GuestLook
-from strata.run.together import OVERLAP
+from strata.run.together import APART, OVERLAP
 from strata.units import human_size
 
 # Making and removing a file system, laying out a data set and dropping caches, for a first estimate of the time.
@@ -121,10 +121,9 @@ def make(
             reasons += unfit.of_room(directory.free_bytes, f"{path} has", workloads)
         elif not misfits:
             try:
+                reasons += unfit.of_memory(stack, drivers, guests)
                 beside = guests is not None and guests.beside
-                laid_out = _laid_out(stack, drivers, disks, "/", beside=beside)
-                room_bytes = laid_out.top.size_bytes
-                reasons += unfit.of_memory(laid_out, guests)
+                room_bytes = _laid_out(stack, drivers, disks, "/", beside=beside).top.size_bytes
                 reasons += unfit.of_room(room_bytes, "the stack has", workloads)
             except BadInput as error:
                 reasons += [str(problem) for problem in error.problems]
@@ -323,7 +322,7 @@ def _machine_metrics(
         blocks.add("disk")  # what the user's directory lies on
     return (
         *machine.HOST_METRICS,
-        *((OVERLAP,) if any(drivers[layer].info.forks for layer in used) else ()),
+        *((OVERLAP, APART) if any(drivers[layer].info.forks for layer in used) else ()),
         *(machine.GUEST_METRICS if any(drivers[layer].info.starts_guest for layer in used) else ()),
         *(metric for layer in sorted(blocks) for metric in machine.device_metrics(layer)),
         *(metric for layer in sorted(used) for metric in drivers[layer].info.metrics),

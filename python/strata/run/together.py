@@ -1,19 +1,23 @@
 """One trial of several tenants, measured at the same time.
 
-On one machine a shell there starts all of them; guests are asked from a thread each, and told a time by their own
-clock.
+Every load begins at a gate (strata/gate.py): when all have been started and say so, all are told one instant. On one
+machine a shell there does that; guests are asked from a thread each, and told a time by their own clock. When one fails
+the others are ended.
 """
 
 from __future__ import annotations
 
 import shlex
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePosixPath
+from typing import Any, TypeVar
 
-from strata.errors import VisitFailed
+from strata.errors import VisitFailed, WorkloadFailed
+from strata.gate import PART
 from strata.hosts.base import Host
 from strata.model import Call, Command, Completed, Measured, Metric, Outcome, Target, TrialPlan, Workload
 from strata.run import machine, trial, trial_steps
@@ -26,25 +30,78 @@ from strata.run.trial_steps import TrialSteps
 LEAST_OVERLAP_PCT = 99.0
 
 OVERLAP = Metric(
-    "tenants.overlap_pct", "%", "higher", "share of the shortest tenant's time in which all were under way"
+    "tenants.overlap_pct", "%", "higher", "share of the shortest tenant's load in which all were under way"
 )
+APART = Metric("tenants.apart_pct", "%", "lower", "share of the longest tenant's load in which not all were under way")
+
+# The share of the longest tenant's time that it may be without some of the others before that is said.
+_APART_PCT = 10.0
 
 # How long after it was said a start is: longer than it takes to tell all of them.
-_LEAD_S = 3.0
+_LEAD_S = 1.0
 _CLOCK_LOOKS = 3
 _GRACE_S = 60.0
 _INTERVAL = "100ms"
+# A guest is asked this often whether its load has ended, to end it when another tenant's has failed. Looking costs it
+# what a command costs.
+_LOOK_S = 10.0
 
-# Each of $@ is a directory that holds `measure`, a script, and gets what it said and its exit code.
+# Each of $@ is a directory that holds `measure`, a script, and gets what it said. All of them are told the instant when
+# all are at their gate; when one ends before that, or fails, the others are ended.
 _ALL = """\
-for part; do sh "$part/measure" > "$part/out" 2> "$part/err" < /dev/null & echo $! > "$part/pid"; done
-for part; do wait "$(cat "$part/pid")"; echo $? > "$part/code"; done"""
+for part; do sh "$part/measure" >"$part/out" 2>"$part/err" </dev/null & done
+at=
+for part; do
+  until [ -e "$part/gate/ready" ] || [ -e "$part/gate/gone" ]; do sleep 0.05; done
+  [ ! -e "$part/gate/gone" ] || at=never
+done
+[ -n "$at" ] || at=$(($(date +%s%3N) + 200))
+for part; do
+  [ "$at" != never ] || [ -e "$part/gate/gone" ] || : >"$part/gate/stopped"
+  echo "$at" >"$part/gate/go.new" && mv -- "$part/gate/go.new" "$part/gate/go"
+done
+ended=
+while :; do
+  left= failed=
+  for part; do
+    if [ ! -e "$part/gate/gone" ]; then left=yes
+    elif [ "$(cat "$part/gate/gone")" != 0 ]; then failed=yes; fi
+  done
+  [ -n "$left" ] || break
+  if [ -n "$failed" ] && [ -z "$ended" ]; then
+    for part; do
+      if [ ! -e "$part/gate/gone" ]; then : >"$part/gate/stopped"; kill -TERM "$(cat "$part/gate/pid")"; fi
+    done
+    ended=yes
+  fi
+  sleep 0.1
+done
+wait"""
 
-# $1 when to start, in ms of Unix time by the clock of this machine; the rest: what.
-_AT = """\
-left=$(($1 - $(date +%s%3N))); shift
-if [ "$left" -gt 0 ]; then sleep "$(printf %d.%03d $((left / 1000)) $((left % 1000)))"; fi
-exec "$@\""""
+# In a guest. $1 the directory of the trial, the rest: a command behind its gate, which goes on when this has ended.
+_START = """\
+dir=$1; shift
+"$@" >"$dir/out" 2>"$dir/err" </dev/null &
+until [ -e "$dir/gate/ready" ] || [ -e "$dir/gate/gone" ]; do sleep 0.1; done
+[ ! -e "$dir/gate/gone" ]"""
+
+# $1 the directory of the trial, $2 when to go, by the clock of this machine, or never.
+_GO = """\
+[ "$2" != never ] || [ -e "$1/gate/gone" ] || : >"$1/gate/stopped"
+echo "$2" >"$1/gate/go.new" && mv -- "$1/gate/go.new" "$1/gate/go\""""
+
+# $1 the directory of the trial, $2 seconds to wait for its end at most. Prints the exit code, or nothing yet.
+_LOOK = """\
+dead=
+[ -e "$1/gate/gone" ] || timeout "$2" tail --pid="$(cat "$1/gate/pid")" -f /dev/null
+[ -d "/proc/$(cat "$1/gate/pid")" ] || dead=yes
+if [ -e "$1/gate/gone" ]; then cat "$1/gate/gone"; elif [ -n "$dead" ]; then echo 137; fi"""
+
+_STOP = 'if [ ! -e "$1/gate/gone" ]; then : >"$1/gate/stopped"; kill -TERM "$(cat "$1/gate/pid")"; fi'
+
+
+# A load with whatever belongs to it.
+_Load = TypeVar("_Load", bound=tuple[Any, ...])
 
 
 @dataclass(slots=True)
@@ -61,10 +118,12 @@ class Part:
     steps: TrialSteps = field(init=False)
     cold: bool = False
     ended: list[Completed] = field(default_factory=list)
-    began: float = 0.0  # Unix time by the controller's clock
+    ahead_s: float = 0.0  # how far the clock of its machine is ahead of the controller's
+    began: float = 0.0  # its load, Unix time by the controller's clock
     took_s: float = 0.0
     read: tuple[Measured, machine.Samples] | None = None
     failed: VisitFailed | None = None
+    stopped: bool = False  # because another had failed
 
     @property
     def host(self) -> Host:
@@ -83,6 +142,21 @@ class Together:
         if own.figures is None:
             return own
         return replace(own, figures={**own.figures, **self.figures}, series={**(own.series or {}), **self.series})
+
+
+def rounds_of(loads: Sequence[_Load], *, tenants: bool) -> list[list[_Load]]:
+    """What is measured at once: every load by itself, then those that name their tenant together. Where a tenant is
+    named again a further round begins: `prepare@1, oltp@1, fileserver@2` is prepare alone, then the other two."""
+    bound = [load for load in loads if tenants and load[0].tenant is not None]
+    rounds = [[load] for load in loads if load not in bound]
+    named: set[int | None] = set()
+    for load in bound:
+        if not named or load[0].tenant in named:
+            rounds.append([])
+            named = set()
+        rounds[-1].append(load)
+        named.add(load[0].tenant)
+    return rounds
 
 
 def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
@@ -113,10 +187,9 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
         for part in parts:
             _read(part)
     failed = [part for part in parts if part.failed is not None]
-    if failed:
+    if failed or any(part.stopped for part in parts):
         return Together(tuple(_failed(part, failed, at) for part in parts), {}, {})
-    overlap = _overlap_pct(parts)
-    shared = {OVERLAP.name: overlap}
+    shared = _windows(parts)
     if watched is not None:
         found = outside.figures(watched, _total([part.read[0] for part in parts if part.read]))
         shared |= {name: value for name, value in found.items() if name in parts[0].bench.declared}
@@ -150,10 +223,16 @@ def _prepare(parts: Sequence[Part], inside: bool) -> None:
         part.cold = trial.forget(part.bench, part.steps)
 
 
+def _gated(part: Part) -> tuple[str, ...]:
+    """The measured command behind its gate. One in a container does not see the gate, so it cannot pass it itself."""
+    own = "yes" if part.plan.gated and not part.bench.inside else "no"
+    return ("sh", "-c", PART, "sh", f"{part.scratch}/gate", own, *part.steps.measure.argv)
+
+
 def _from_a_shell(parts: Sequence[Part], outside: Outside) -> Watched | None:
     host = outside.host
     for part in parts:
-        host.write(f"{part.scratch}/measure", f"exec {shlex.join(part.steps.measure.argv)}\n")
+        host.write(f"{part.scratch}/measure", f"exec {shlex.join(_gated(part))}\n")
     longest_s = max(part.steps.measure.timeout_s for part in parts)
     samples = str(PurePosixPath(parts[0].scratch).with_name("together.jsonl"))
     sampled = [word for i, (_, path) in enumerate(outside.devices) for word in ("--device", f"d{i}={path}")]
@@ -163,35 +242,61 @@ def _from_a_shell(parts: Sequence[Part], outside: Outside) -> Watched | None:
     )
     done = host.run(Command(argv, longest_s + _GRACE_S), check=False)
     for part in parts:
-        code = (host.read(f"{part.scratch}/code") or "").strip()
-        said = [host.read(f"{part.scratch}/{name}") or "" for name in ("out", "err")]
-        argv = part.steps.measure.argv
-        part.ended.append(Completed(argv, int(code) if code else 124, said[0], said[1], done.duration_s))
+        part.ended.append(_completed(part, done.duration_s))
     return Watched(machine.parse(host.read(samples), done.stderr), None)
 
 
 def _from_threads(parts: Sequence[Part], outside: Outside) -> Watched | None:
-    ahead_s = [_clock_ahead_s(part.host) for part in parts]
+    for part in parts:
+        part.ahead_s = _clock_ahead_s(part.host)
+    failing = threading.Event()
+    limit_s = {part.tenant: part.steps.measure.timeout_s for part in parts}
 
-    def measure(part: Part, start: float) -> None:
-        command = part.steps.measure
-        argv = ("sh", "-c", _AT, "sh", str(round(start * 1000)), *command.argv)
-        try:
-            part.ended.append(part.host.run(replace(command, argv=argv), check=False))
-        except VisitFailed as error:
-            part.failed = error
+    def start(part: Part) -> None:
+        argv = ("sh", "-c", _START, "sh", part.scratch, *_gated(part))
+        if part.host.run(Command(argv, limit_s[part.tenant]), check=False).exit_code != 0:
+            failing.set()
 
-    with outside.watch(max(part.steps.measure.timeout_s for part in parts)) as watch:
-        start = time.time() + _LEAD_S
-        at_once(
-            {
-                f"tenant {part.tenant}": partial(measure, part, start + ahead)
-                for part, ahead in zip(parts, ahead_s, strict=True)
-            }
-        )
-    for part, ahead in zip(parts, ahead_s, strict=True):
-        part.began = -ahead  # added to what its own clock says
+    def measure(part: Part, at: float) -> None:
+        when = "never" if failing.is_set() else str(round((at + part.ahead_s) * 1000))
+        part.host.run(Command(("sh", "-c", _GO, "sh", part.scratch, when)))
+        began, stopped = time.monotonic(), False
+        while not (code := _say(part, _LOOK, f"{_LOOK_S:g}").stdout.strip()):
+            if time.monotonic() - began > limit_s[part.tenant]:
+                failing.set()
+            if failing.is_set() and not stopped:
+                _say(part, _STOP)
+                stopped = True
+        if code != "0":
+            failing.set()
+        part.ended.append(_completed(part, time.monotonic() - began))
+
+    def told(what: Callable[[Part], None]) -> Callable[[Part], None]:
+        def tell(part: Part) -> None:
+            try:
+                what(part)
+            except VisitFailed as error:
+                part.failed = error
+                failing.set()
+
+        return tell
+
+    with outside.watch(max(limit_s.values())) as watch:
+        at_once({f"start tenant {part.tenant}": partial(told(start), part) for part in parts})
+        at = time.time() + _LEAD_S
+        alive = [part for part in parts if part.failed is None]
+        at_once({f"tenant {part.tenant}": partial(told(partial(measure, at=at)), part) for part in alive})
     return watch.seen()
+
+
+def _say(part: Part, script: str, *arguments: str) -> Completed:
+    return part.host.run(Command(("sh", "-c", script, "sh", part.scratch, *arguments), _GRACE_S), check=False)
+
+
+def _completed(part: Part, took_s: float) -> Completed:
+    code = (part.host.read(f"{part.scratch}/gate/gone") or "").strip()
+    said = [part.host.read(f"{part.scratch}/{name}") or "" for name in ("out", "err")]
+    return Completed(part.steps.measure.argv, int(code) if code else 124, said[0], said[1], took_s)
 
 
 def _clock_ahead_s(host: Host) -> float:
@@ -205,13 +310,19 @@ def _clock_ahead_s(host: Host) -> float:
     return min(looks)[1]
 
 
-def _overlap_pct(parts: Sequence[Part]) -> float:
+def _windows(parts: Sequence[Part]) -> dict[str, float]:
+    """How the times of the loads lie to each other, from their gate to their end."""
     # Since the first began: seconds since 1970 have no digits left for what is compared here.
     first = min(part.began for part in parts)
     began = [part.began - first for part in parts]
-    together_s = min(at + part.took_s for at, part in zip(began, parts, strict=True)) - max(began)
-    shortest_s = min(part.took_s for part in parts)
-    return 100.0 * min(max(together_s, 0.0) / shortest_s, 1.0) if shortest_s > 0 else 0.0
+    together_s = max(min(at + part.took_s for at, part in zip(began, parts, strict=True)) - max(began), 0.0)
+    shortest_s, longest_s = min(part.took_s for part in parts), max(part.took_s for part in parts)
+    if shortest_s <= 0:
+        return {OVERLAP.name: 0.0, APART.name: 100.0}
+    return {
+        OVERLAP.name: 100.0 * min(together_s / shortest_s, 1.0),
+        APART.name: 100.0 * max(1.0 - together_s / longest_s, 0.0),
+    }
 
 
 # ---------------------------------------------------------------- what came of it
@@ -220,14 +331,21 @@ def _overlap_pct(parts: Sequence[Part]) -> float:
 def _read(part: Part) -> None:
     if part.failed is not None:
         return
+    if part.host.read(f"{part.scratch}/gate/stopped") is not None:
+        part.stopped = True
+        return
     try:
         part.read = trial.read(part.host, part.workload, part.call, part.plan, part.steps, part.ended[-1])
     except VisitFailed as error:
         part.failed = error
         return
-    samples = part.read[1]
-    part.began += samples.header["started_unix_s"]
-    part.took_s = samples.end["wall_s"]
+    times = [(part.host.read(f"{part.scratch}/gate/{name}") or "").strip() for name in ("go", "ended")]
+    if not all(time.isdecimal() for time in times):
+        part.failed = WorkloadFailed("the gate of its load does not say when it began and ended")
+        return
+    began_ms, ended_ms = map(int, times)
+    part.began = began_ms / 1000 - part.ahead_s
+    part.took_s = (ended_ms - began_ms) / 1000
 
 
 def _failed(part: Part, failed: Sequence[Part], at: float) -> Trial:
@@ -252,14 +370,17 @@ def _ended(part: Part, inside: bool, shared: Mapping[str, float], at: float) -> 
     flags = own.flags
     if machine.from_memory(shared) and "memory" not in flags:
         flags = (*flags, "memory")
-    overlap = shared[OVERLAP.name]
+    overlap, apart = shared[OVERLAP.name], shared[APART.name]
+    notes = own.notes
+    if apart > _APART_PCT:
+        notes = (*notes, f"for {apart:.0f} % of the longest tenant's load not all others were under way")
     if overlap >= LEAST_OVERLAP_PCT:
-        return replace(own, figures=figures, flags=flags)
+        return replace(own, figures=figures, flags=flags, notes=notes)
     reason = (
-        f"the tenants ran together for {overlap:.1f} % of the shortest one's time, and at least "
+        f"the tenants ran together for {overlap:.1f} % of the shortest one's load, and at least "
         f"{LEAST_OVERLAP_PCT:g} % is asked for; measure longer (runtime=), with loads of the same length."
     )
-    return replace(own, outcome=Outcome.INVALID, reason=reason, figures=figures, flags=flags)
+    return replace(own, outcome=Outcome.INVALID, reason=reason, figures=figures, flags=flags, notes=notes)
 
 
 def _total(measured: Sequence[Measured]) -> Measured:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from strata.model import Call, Facts, Kind, LayerDriver, Node, Stack, Workload
-from strata.run import layout
+from strata.run import layout, together
 from strata.run.sites import GuestLook
 from strata.units import human_size
 
@@ -77,12 +77,17 @@ def of_target(
         without
         + [f"{text} runs in a guest, and this stack has none; put vm into it." for text in nowhere]
         + [
-            f"{call.text} runs on a {' or a '.join(sorted(workload.info.accepts))}, and this stack ends in a {kind}."
+            f"{call.text} runs on {' or '.join(map(_a, sorted(workload.info.accepts)))}, and this stack ends in "
+            f"{_a(kind)}."
             for call, workload in workloads
             if kind not in workload.info.accepts
             and not (kind is Kind.CONTAINER and Kind.DIRECTORY in workload.info.accepts)
         ]
     )
+
+
+def _a(kind: Kind) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def of_order(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
@@ -126,23 +131,34 @@ def of_tenants(stack: Stack, calls: Sequence[Call], drivers: Mapping[str, LayerD
         for below in forking.inputs
         if starts_guest(below, drivers)
     ]
+    for loads in together.rounds_of([(call,) for call in calls], tenants=True):
+        timed = {call.text: call.values["runtime"] for (call,) in loads if call.values.get("runtime") is not None}
+        if len(set(timed.values())) > 1:
+            reasons.append(
+                f"{' and '.join(timed)} are measured together and do not take equally long, so that one of them would "
+                "have its neighbours for a part of its time only; give them the same runtime=."
+            )
     return reasons + [
         f"{text} is for a tenant that is not among the {there}; write another." for n, text in bound if n > there
     ]
 
 
-def of_memory(laid_out: layout.Layout, guests: GuestLook | None) -> list[str]:
-    """Whether all guests of a stack can have their memory at once."""
-    if guests is None or guests.memory_bytes is None:
+def of_memory(stack: Stack, drivers: Mapping[str, LayerDriver], guests: GuestLook | None) -> list[str]:
+    """Whether all guests of a stack can have their memory at once. Raises BadInput for a stack with several forks."""
+    calls = layout.guest_calls(stack, drivers)
+    if not calls or guests is None or guests.memory_bytes is None:
         return []
     wanted = guests.taken_bytes
-    wanted += sum(guest.memory_bytes + _GUEST_OVERHEAD_BYTES for guest in laid_out.guests)
+    wanted += sum(int(call.values.get("memory") or 0) + _GUEST_OVERHEAD_BYTES for call in calls)
     if wanted <= guests.memory_bytes:
         return []
-    count, free = len(laid_out.guests), human_size(guests.memory_bytes)
-    who = f"its {count} guests and the lab machine" if guests.taken_bytes else f"its {count} guests"
-    need = f"{who} take {human_size(wanted)} of memory together, what QEMU needs itself included"
-    return [f"{need}, and this machine has {free} to give; give them less (memory=), or end what uses the memory."]
+    who = f"Its {len(calls)} guests" if len(calls) > 1 else "Its guest"
+    if guests.taken_bytes:
+        who += " and the lab machine"
+    takes = "takes" if who == "Its guest" else "take"
+    need = f"{who} {takes} {human_size(wanted)} of memory, what QEMU needs itself included"
+    free = human_size(guests.memory_bytes)
+    return [f"{need}, and this machine has {free} to give; give less (memory=), or end what uses the memory."]
 
 
 def of_room(room_bytes: int | None, where: str, workloads: Sequence[tuple[Call, Workload]]) -> list[str]:

@@ -190,7 +190,7 @@ def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedV
     outside = _outside(machines, plan)  # one for all rounds: each watch needs files of its own
     seed = bench.seed + planned.round  # one per round: every stack of a round gets the same sequence of I/O
     number = 0
-    for loads in rounds_of(bench.workloads, tenants=bool(plan.shares)):
+    for loads in together.rounds_of(bench.workloads, tenants=bool(plan.shares)):
         bench.interrupts.check()
         if plan.shares:
             parts = _parts(bench, machines, plan, loads, number, outside)
@@ -244,21 +244,6 @@ def _hazardous(plan: layout.Layout, results: list[trial.Trial]) -> list[trial.Tr
     if not hazards:
         return results
     return [replace(result, flags=(*result.flags, "unsafe"), notes=(*result.notes, *hazards)) for result in results]
-
-
-def rounds_of(loads: Sequence[Load], *, tenants: bool) -> list[list[Load]]:
-    """What is measured at once: every load by itself, then those that name their tenant together. Where a tenant is
-    named again a further round begins: `prepare@1, oltp@1, fileserver@2` is prepare alone, then the other two."""
-    bound = [load for load in loads if tenants and load[0].tenant is not None]
-    rounds = [[load] for load in loads if load not in bound]
-    named: set[int | None] = set()
-    for load in bound:
-        if not named or load[0].tenant in named:
-            rounds.append([])
-            named = set()
-        rounds[-1].append(load)
-        named.add(load[0].tenant)
-    return rounds
 
 
 def _part(bench: trial.Bench, load: Load, tenant: int | None, top: Provides, scratch: str) -> together.Part:

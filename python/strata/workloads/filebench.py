@@ -140,6 +140,7 @@ class Filebench:
             collect={_wml.JSON: f"{scratch}/{_wml.JSON}"},
             expect_s=runtime_s,
             buffered=True,
+            gated=True,
         )
 
     def _what(self, spec: Call) -> tuple[str, ...]:

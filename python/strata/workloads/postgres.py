@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 
 from strata.errors import WorkloadFailed
+from strata.gate import GATE
 from strata.model import (
     Call,
     Command,
@@ -92,17 +93,20 @@ _LOAD = 'bench "$@" prepare >&2 || exit 1\n"$bin/psql" -q -h "$sockets" -U postg
 _PREPARE = _INITDB + _LOAD
 _TIMED_LOAD = (
     _SERVER
+    + GATE
     + """\
 start
+gate
 began=$(date +%s.%N)
 """
     + _LOAD
     + """\
 ended=$(date +%s.%N)
+passed
 echo "$began $ended" | awk '{ printf "duration_s %.3f\\n", $2 - $1 }'
 """
 )
-_RUN = _SERVER + 'start\nbench "$@" run'
+_RUN = _SERVER + GATE + 'start\ngate\nbench "$@" run\ncode=$?\npassed\nexit "$code"'
 
 _TOOLS = {
     "pg_ctlcluster": "postgresql",
@@ -228,6 +232,7 @@ class OltpComplex(_Postgres):
             collect={},
             expect_s=runtime_s,
             buffered=True,
+            gated=True,
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
@@ -262,6 +267,7 @@ class Prepare(_Postgres):
             measure=_command(target, _TIMED_LOAD, *how, timeout_s=self._load_s(spec)),
             collect={},
             buffered=True,
+            gated=True,
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:

@@ -209,12 +209,31 @@ def test_in_a_guest_from_an_image_of_the_user_s_own_only_what_goes_in_by_ssh_can
 
 
 def test_of_a_guest_that_cannot_be_every_reason_is_given() -> None:
-    look = GuestLook(image=GuestImage("/guests"), facts=replace(FACTS, filesystems=frozenset({"ext4", "xfs"})))
+    kernel = replace(FACTS, filesystems=frozenset({"ext4", "xfs"}))
+    look = GuestLook(image=GuestImage("/guests"), facts=kernel, memory_bytes=256 << 20)
     made = plan("disk | xfs | raw(size=100G) | vm(cache=unsafe, aio=native) | btrfs", guests=look)
     (reasons,) = made.skipped.values()
     assert any("can grow beyond" in why for why in reasons), "an image larger than the space"
     assert any("QEMU refuses vm(cache=unsafe, aio=native)" in why for why in reasons)
     assert any("btrfs" in why for why in reasons), "the kernel of the guest has no btrfs, and the host's has"
+    assert any("Its guest takes 832" in why for why in reasons), "it has 256 MiB to give"
+
+
+def test_a_guest_from_an_image_of_the_user_s_own_takes_memory_too() -> None:
+    look = GuestLook(image=GuestImage("/guests"), facts=FACTS, memory_bytes=4 << 30)
+    own = "disk | xfs | tenants(4) | raw(size=64M) | vm(memory=2G, image=/a.qcow2, key=/k)"
+    (reasons,) = plan(own, "guest/fio", guests=look).skipped.values()
+    assert any("Its 4 guests take 9.2" in why for why in reasons), reasons
+
+
+def test_loads_that_are_measured_together_take_equally_long() -> None:
+    stack = "disk | ext4 | tenants(2)"
+    loads = ["fio/randrw-75-25@1(runtime=10s)", "filebench/varmail@2(runtime=20s)"]
+    (reasons,) = plan(stack, *loads, disk_bytes=8 << 30).skipped.values()
+    assert any("do not take equally long" in why for why in reasons), reasons
+    assert plan(stack, loads[0], loads[1].replace("20s", "10s"), disk_bytes=8 << 30).runnable
+    # One after the other: each begins a round of its own.
+    assert plan(stack, loads[0], loads[0].replace("10s", "20s"), disk_bytes=8 << 30).runnable
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,12 @@ def samples(started: float, wall_s: float) -> str:
     return "\n".join(json.dumps(row) for row in rows)
 
 
+def gate(scratch: str, started: float, took_s: float, code: int = 0) -> dict[str, str]:
+    """What a load leaves there."""
+    times = {"go": f"{started * 1000:.0f}\n", "ended": f"{(started + took_s) * 1000:.0f}\n", "gone": f"{code}\n"}
+    return {f"{scratch}/gate/{name}": text for name, text in times.items()}
+
+
 def measured(windows: Mapping[int, tuple[float, float]], codes: Mapping[int, int] | None = None) -> together.Together:
     """`windows`: tenant -> when it started, and for how long."""
     host = FakeHost()
@@ -56,7 +62,7 @@ def measured(windows: Mapping[int, tuple[float, float]], codes: Mapping[int, int
         parts.append(Part(tenant, bench, Load(), Call("load", "load", {}), Target(Kind.DIRECTORY, "/t", None), scratch))  # type: ignore[arg-type]
         host.files |= {
             f"{scratch}/samples.jsonl": samples(started, wall_s),
-            f"{scratch}/code": str((codes or {}).get(tenant, 0)),
+            **gate(scratch, started, wall_s, (codes or {}).get(tenant, 0)),
             f"{scratch}/out": str(tenant),
             f"{scratch}/err": f"tenant {tenant} said this",
         }
@@ -103,13 +109,14 @@ def test_guests_are_prepared_at_the_same_time() -> None:
     def respond(command: Command) -> str:
         if command.argv[0] == "fill":
             meeting.wait()
-        return "100.0" if command.argv[0] == "date" else "1"
+        return "100.0" if command.argv[0] == "date" else "0"
 
     outside = Outside(FakeHost(), (), (), "/scratch")
     parts = []
     for tenant in (1, 2):
         guest = FakeHost(respond=respond)
         guest.files[f"/scratch/{tenant}/samples.jsonl"] = samples(100.0, 10.0)
+        guest.files |= {**gate(f"/scratch/{tenant}", 100.0, 10.0), f"/scratch/{tenant}/out": "1"}
         bench = trial.Bench(guest, (), 1 << 30, frozenset(), outside=outside)
         target = Target(Kind.DIRECTORY, "/t", None)
         parts.append(Part(tenant, bench, Filled(), Call("load", "load", {}), target, f"/scratch/{tenant}"))  # type: ignore[arg-type]

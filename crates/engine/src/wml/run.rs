@@ -23,6 +23,7 @@ use super::system::{Kernel, System};
 use super::tally::{Names, Totals, summary, whereabouts};
 use super::worker::{Drawn, Plan, Script, Watch, Worker};
 use super::{Checked, DIFFERENCES, Fix, Request, Stage, SystemCommands, check_text, environment, place, source};
+use crate::gate::Gate;
 use crate::procfs::parse_meminfo;
 
 /// How long threads have to end after the run; a sync may take its time.
@@ -368,6 +369,10 @@ impl<S: System> Run<S> {
         let names = Names::new(&watches);
         let threads = start(&shared, plans)?;
         let start_s = started.elapsed().as_secs_f64();
+        let gate = Gate::given();
+        if let Some(gate) = &gate {
+            gate.pass()?;
+        }
 
         let cpu_before = cpu_s();
         let window = Window::begin(&shared, program.seconds);
@@ -378,6 +383,9 @@ impl<S: System> Run<S> {
         // What completes from here on does not count any more.
         let cpu_after = cpu_s();
         let window_s = window.length_s(&shared);
+        if let Some(gate) = &gate {
+            gate.passed()?;
+        }
         let (drawn, left) = join(threads.handles, &watches);
         let totals = names.totals();
 

@@ -1,0 +1,48 @@
+"""Where the loads of several tenants begin: each says that it is ready, and waits for the instant that all are told.
+
+A gate is a directory of each tenant. A program that has to start before its load can begin (a server, a set of files
+that is looked through) passes it by itself, with `GATE` or as crates/engine/src/gate.rs does, and finds it by the
+variable STRATA_GATE; for any other `PART` does. The files: `ready` (made by the load), `go` (the instant, in ms of Unix
+time by the clock there; "never": give up), `ended` (when the load had ended, likewise), `gone` (the exit code, when the
+program has).
+"""
+
+from __future__ import annotations
+
+GATE = """\
+gate() {
+  [ -n "${STRATA_GATE:-}" ] || return 0
+  : >"$STRATA_GATE/ready" || exit 1
+  until [ -e "$STRATA_GATE/go" ]; do sleep 0.05; done
+  read -r at <"$STRATA_GATE/go"
+  [ "$at" != never ] || exit 1
+  at=$((at - $(date +%s%3N)))
+  if [ "$at" -gt 0 ]; then sleep "$(printf %d.%03d $((at / 1000)) $((at % 1000)))"; fi
+}
+passed() { [ -z "${STRATA_GATE:-}" ] || date +%s%3N >"$STRATA_GATE/ended"; }
+"""
+"""Functions of the shell: `gate` right before the load, `passed` right after it. Without a gate they do nothing."""
+
+# $1 the gate, which is made; $2 yes: the command passes it itself; the rest: the command. A user who may not enter the
+# directories above it (PostgreSQL's) reaches it by the open descriptor.
+PART = (
+    GATE
+    + """\
+own=$2; mkdir -m 0777 -- "$1" && chmod 0777 -- "$1" && exec 9<"$1" || exit 1
+STRATA_GATE=/proc/self/fd/9
+shift 2
+child= stopping=
+trap 'stopping=yes; [ -z "$child" ] || kill -TERM "$child"' TERM
+echo $$ >"$STRATA_GATE/pid"
+if [ "$own" = yes ]; then export STRATA_GATE; else gate; fi
+"$@" &
+child=$!
+[ -z "$stopping" ] || kill -TERM "$child"
+wait "$child"; code=$?
+while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
+[ -s /proc/self/fd/9/ended ] || passed
+echo "$code" >/proc/self/fd/9/gone.new && mv -- /proc/self/fd/9/gone.new /proc/self/fd/9/gone
+exit "$code"
+"""
+)
+"""One tenant's command, behind its gate. `pid` is whom to tell that it shall end: this shell, which tells it."""
