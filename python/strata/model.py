@@ -78,6 +78,9 @@ class LayerInfo:
     forgets: Mapping[str, Value] = field(default_factory=dict)  # arguments by which it keeps nothing that is written
     last: bool = False  # only layers that build nothing may stand on it: it holds for the workload's own processes
     deployed: bool = True  # False: a state or an instrument of measurements, which no recipe builds to stay
+    # what a workload may ask of an engine (`WorkloadInfo.asks`) and this one has not -> why, and what to do instead
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    only_for: Mapping[str, str] = field(default_factory=dict)  # program of `tools` -> what it is needed for alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ class WorkloadInfo:
     tools: Mapping[str, str] = field(default_factory=dict)
     in_guest: bool = False  # only where the target is in a guest
     on: str = ""  # the layer that its stack must have
+    asks: str = ""  # what the engine has to be able to, beside the life of containers: "build", "copy" ...
 
 
 Catalogue = Mapping[str, LayerInfo]

@@ -155,6 +155,7 @@ def info(kin: Kin) -> LayerInfo:
         ),
         accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
         provides=Kind.ENGINE,
+        lacks={"build": "it builds no images; measure building with podman or docker"},
         tools={**dict(kin.packages), **_NEEDED_BY_NAME, **TOOLS},
     )  # fmt: skip
 

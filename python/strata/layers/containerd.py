@@ -8,6 +8,7 @@ from strata.errors import BadInput
 from strata.layers._containerd import CONFIGURE, PROGRAMS, start_containerd
 from strata.layers._control_groups import control_group_reasons
 from strata.layers._engine import (
+    NO_INSTANCES,
     TOOLS,
     Instance,
     Root,
@@ -58,6 +59,8 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
     provides=Kind.ENGINE,
+    lacks=NO_INSTANCES,
+    only_for={"buildah": "build"},
     tools={"containerd": "containerd", "ctr": "containerd", "runc": "runc", "sha256sum": "coreutils",
            "numfmt": "coreutils", "buildah": "buildah", "dmsetup": "dmsetup",
            "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", **TOOLS},

@@ -12,6 +12,7 @@ from strata.layers._control_groups import control_group_reasons
 from strata.layers._device import module_reasons
 from strata.layers._engine import (
     ARRANGE,
+    NO_INSTANCES,
     TOOLS,
     Instance,
     Root,
@@ -74,6 +75,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
     provides=Kind.ENGINE,
+    lacks=NO_INSTANCES,
     tools={"dockerd": "docker.io", "docker": "docker-cli (Debian 12: docker.io)", "containerd": "containerd",
            "ctr": "containerd", "runc": "runc", "prlimit": "util-linux",
            "fuse-overlayfs": "fuse-overlayfs", "zfs": "zfsutils-linux", "dmsetup": "dmsetup",

@@ -36,6 +36,13 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.ENGINE,
+    lacks={
+        "build": "it builds no images; measure building with podman or docker",
+        **dict.fromkeys(
+            ("publish", "export", "import"),
+            "it has no images and no files of its own for that; measure it with incus or lxd",
+        ),
+    },
     tools={**dict.fromkeys((*_PROGRAMS, "lxc-snapshot"), "lxc"), "rsync": "rsync", **TOOLS},
 )
 

@@ -9,6 +9,7 @@ from strata.layers import _rootless
 from strata.layers._control_groups import control_group_reasons, rootless_reasons
 from strata.layers._engine import (
     ARRANGE,
+    NO_INSTANCES,
     TOOLS,
     Instance,
     Root,
@@ -51,6 +52,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.ENGINE,
+    lacks=NO_INSTANCES,
     tools={"podman": "podman", "conmon": "conmon", "runc": "runc", "crun": "crun", "zfs": "zfsutils-linux",
            "setpriv": "util-linux", **TOOLS},
 )  # fmt: skip

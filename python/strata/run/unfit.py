@@ -86,6 +86,27 @@ def of_target(
     )
 
 
+def of_asked(
+    stack: Stack, workloads: Sequence[tuple[Call, Workload]], drivers: Mapping[str, LayerDriver], facts: Facts
+) -> list[str]:
+    """Whether the engine of a stack can do what the workloads ask of it."""
+    engines = [node.call for node in stack.top.walk() if drivers[node.call.name].info.provides is Kind.ENGINE]
+    reasons = []
+    for call, workload in workloads:
+        asks = workload.info.asks
+        for engine in engines if asks else []:
+            info = drivers[engine.name].info
+            if asks in info.lacks:
+                reasons.append(f"{call.text} asks {engine.text} to {asks}, and {info.lacks[asks]}.")
+            reasons += [
+                f"{call.text} asks {engine.text} to {asks}, which takes {tool}; install the Debian package "
+                f"{info.tools[tool]}."
+                for tool, what in info.only_for.items()
+                if what == asks and tool not in facts.tools
+            ]
+    return reasons
+
+
 def _a(kind: Kind) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 

@@ -66,6 +66,7 @@ class Build(_on_engine.OnEngine):
         primary="build_s",
         accepts=frozenset({Kind.ENGINE}),
         tools={**_image.TOOLS, "dpkg-deb": "dpkg"},
+        asks="build",
     )
 
     def data_bytes(self, spec: Call) -> int:

@@ -69,6 +69,7 @@ class InstanceOperation(_on_engine.OnEngine):
             primary="median_s",
             accepts=frozenset({Kind.ENGINE}),
             tools=_image.TOOLS,
+            asks=operation.name,
         )
 
     def data_bytes(self, spec: Call) -> int:

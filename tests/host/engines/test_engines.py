@@ -91,6 +91,8 @@ def test_what_a_workload_left_in_a_container_is_ended(engine: str, tmp_path: Pat
 @pytest.mark.parametrize("stack", ["disk | ext4 | podman", "disk | ext4 | docker", "disk | ext4 | containerd"])
 def test_images_are_built_layers_written_and_room_counted(stack: str, tmp_path: Path) -> None:
     needs(stack)
+    if "containerd" in stack and shutil.which("buildah") is None:
+        pytest.skip("buildah is not installed; scripts/os-packages.sh test installs it")
     small = "files=20, size=1M"
     loads = [f"container/build(builds=2, large=1M, {small})", f"container/write(1, large=4M, small=20, {small})",
              f"container/density(2, {small})"]  # fmt: skip
@@ -112,12 +114,9 @@ def test_instances(stack: str, tmp_path: Path) -> None:
     assert left_over(tmp_path / "run") == []
 
 
-def test_what_lxc_has_no_verb_for_fails_with_that(tmp_path: Path) -> None:
+def test_lxc_copies_and_goes_back(tmp_path: Path) -> None:
     needs("disk | ext4 | lxc")
-    names = ("copy", "snapshot", "restore", "publish")
+    names = ("copy", "snapshot", "restore")
     view = run(tmp_path / "run", ["disk | ext4 | lxc"], *(f"instance/{name}(2, files=20, size=1M)" for name in names))
-    found = {trial.workload.partition("(")[0]: trial for trial in view.trials}
-    assert [found[f"instance/{name}"].outcome for name in names[:3]] == [Outcome.OK] * 3
-    assert found["instance/publish"].outcome is Outcome.FAILED
-    assert "LXC has no image of its own" in str(found["instance/publish"].reason)
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 3, [trial.reason for trial in view.trials]
     assert left_over(tmp_path / "run") == []

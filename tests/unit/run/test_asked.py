@@ -1,0 +1,63 @@
+"""What a workload asks of an engine, and which engine has it not: said in the plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from strata import campaign as campaigns
+from strata import layers, workloads
+from strata.model import Facts
+from strata.run import unfit
+
+
+def reasons(stack: str, load: str, *tools: str) -> list[str]:
+    asked = campaigns.from_expressions(
+        [stack], [load], layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=lambda name: ""
+    )
+    loads = [(call, workloads.find(call)) for call in asked.workloads]
+    facts = Facts(
+        hostname="h",
+        kernel=(6, 1, 0),
+        kernel_text="6.1.0",
+        os="Debian 12",
+        cpu_model="cpu",
+        cpus=2,
+        memory_bytes=1 << 30,
+        root=True,
+        filesystems=frozenset(),
+        tools=dict.fromkeys(tools, "1"),
+        schedulers=frozenset(),
+        free_bytes=1 << 30,
+    )
+    return unfit.of_asked(asked.stacks[0], loads, layers.drivers(), facts)
+
+
+@pytest.mark.parametrize(
+    ("stack", "load", "words"),
+    [
+        ("disk | ext4 | podman", "instance/copy", "keeps containers of images and no instances"),
+        ("disk | ext4 | containerd", "instance/export", "no instances"),
+        ("disk | ext4 | lxc", "instance/publish", "measure it with incus or lxd"),
+        ("disk | ext4 | lxc", "container/build", "builds no images"),
+        ("disk | btrfs | incus(btrfs)", "container/build", "measure building with podman or docker"),
+        ("disk | ext4 | containerd", "container/build", "takes buildah; install the Debian package buildah"),
+    ],
+)
+def test_an_engine_that_cannot_is_told_of(stack: str, load: str, words: str) -> None:
+    (reason,) = reasons(stack, load)
+    assert words in reason
+
+
+@pytest.mark.parametrize(
+    ("stack", "load"),
+    [
+        ("disk | ext4 | podman", "container/build"),
+        ("disk | ext4 | containerd", "container/build"),
+        ("disk | ext4 | lxc", "instance/restore"),
+        ("disk | ext4 | lxd", "instance/publish"),
+        ("disk | ext4 | containerd", "container/lifecycle"),
+        ("disk | ext4", "null"),
+    ],
+)
+def test_one_that_can_is_not(stack: str, load: str) -> None:
+    assert reasons(stack, load, "buildah") == []
