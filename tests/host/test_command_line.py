@@ -207,9 +207,12 @@ def test_doctor_gives_reasons() -> None:
     done = strata("doctor", "--json")
     found = json.loads(done.stdout)
     assert found["machine"]["kernel_text"] == os.uname().release
-    assert set(found) == {"version", "machine", "layers", "workloads"}
+    assert set(found) == {"version", "machine", "layers", "choices", "workloads"}
     assert all(isinstance(reasons, list) for reasons in found["layers"].values())
-    assert "ext4" in strata("doctor").stdout
+    # No Linux has aufs.
+    assert any("aufs was never part of Linux" in reason for reason in found["choices"]["docker(aufs)"])
+    told = strata("doctor").stdout
+    assert "ext4" in told and "no   docker(aufs)" in told
 
 
 def test_advice_and_recipe_join_the_report(tmp_path: Path) -> None:

@@ -7,10 +7,25 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from strata.errors import Refused
+from strata.lab import cache as caches
+from strata.lab import image
+from strata.lab.spec import LabSpec
 from strata.model import View
 from strata.store import reader
 
 STRATA = str(Path(sys.executable).with_name("strata"))
+
+
+def built(*features: str, debian: int = 13) -> LabSpec:
+    """The lab that has them, made now unless one is there."""
+    spec = LabSpec(debian, features=frozenset(features))
+    try:
+        image.find(spec, caches.default())
+    except Refused:
+        asked = ("--with", ",".join(sorted(features))) if features else ()
+        subprocess.run([STRATA, "lab", "build", "--debian", str(debian), *asked], check=True)
+    return spec
 
 
 def lab_run(directory: Path, stacks: Sequence[str], load: str, *options: str) -> View:

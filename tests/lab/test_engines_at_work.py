@@ -10,8 +10,8 @@ import pytest
 
 from strata.model import Outcome, TrialResult
 
-from .lab_runs import lab_run
-from .test_engines import POOL, lab
+from .lab_runs import built, lab_run
+from .test_engines import POOL
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -19,7 +19,7 @@ SMALL = "files=20, size=1M"
 
 
 def trial_of(directory: Path, stack: str, load: str) -> TrialResult:
-    lab("containers", *(["zfs"] if "| zfs" in stack else []))
+    built("containers", *(["zfs"] if "| zfs" in stack else []))
     view = lab_run(directory, [stack], load, "--size", "disk=3G")
     assert not view.skipped and not view.failed, (view.skipped, view.failed)
     (trial,) = view.trials

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from strata.model import Outcome
 
-from .lab_runs import STRATA, lab_run
+from .lab_runs import built, lab_run
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -18,7 +17,7 @@ LEAST_WRITTEN_BYTES = 100 << 20
 
 
 def test_an_installation_is_timed_and_reaches_the_disk(tmp_path: Path) -> None:
-    subprocess.run([STRATA, "lab", "build", "--with", "install"], check=True)
+    built("install")
     view = lab_run(tmp_path / "run", ["disk | ext4"], "guest/install(minimal)")
     (trial,) = view.trials
     assert (trial.outcome, trial.reason) == (Outcome.OK, None)
@@ -29,8 +28,8 @@ def test_an_installation_is_timed_and_reaches_the_disk(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(7200)
 def test_an_installation_in_a_guest_that_was_booted(tmp_path: Path) -> None:
-    subprocess.run([STRATA, "lab", "build", "--with", "install"], check=True)
-    subprocess.run([STRATA, "lab", "build", "--with", "qemu"], check=True)
+    built("install")
+    built("qemu")
     (trial,) = lab_run(tmp_path / "run", ["disk | vm | ext4"], "guest/install(minimal)", "--size", "disk=2G").trials
     assert (trial.outcome, trial.reason) == (Outcome.OK, None)
     assert trial.metrics["install_s"] > 0 and trial.metrics["vm.boot_s"] > 0

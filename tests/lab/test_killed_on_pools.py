@@ -16,17 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from strata.errors import Refused
-from strata.lab.spec import LabSpec
-
 from .kept_machine import KeptMachine, kept_machine
-from .lab_runs import STRATA
+from .lab_runs import STRATA, built
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 LOAD = "container/lifecycle(count={}, parallel=4, files=20, size=1M)"
 POOL = "disk | lvmthin(zero=off)"
 GIB = 1 << 30
+# Started beyond those that have to run when Strata is killed: stopping begins when all have run, and a look takes time.
+_MORE = 4
 
 # Somebody else's Podman with a container that runs, and a thin pool with a volume that is mounted, named as Incus names
 # its own.
@@ -99,21 +98,16 @@ def test_killed_while_containers_run(case: str, tmp_path: Path) -> None:
     features = {"containers", *(["zfs"] if debian == 13 else [])}
     home = tmp_path / "machine"
     home.mkdir()
-    try:
-        with kept_machine(
-            LabSpec(debian, features=frozenset(features)), home, {"disk": 6 * GIB, "users": GIB}
-        ) as there:
-            there.run(USERS)
-            killed_and_cleaned(there, stack, count, tmp_path / "run")
-            there.run(INTACT)
-    except Refused as refused:
-        pytest.skip(str(refused))
+    with kept_machine(built(*features, debian=debian), home, {"disk": 6 * GIB, "users": GIB}) as there:
+        there.run(USERS)
+        killed_and_cleaned(there, stack, count, tmp_path / "run")
+        there.run(INTACT)
 
 
 def killed_and_cleaned(there: KeptMachine, stack: str, count: int, directory: Path) -> None:
     device = "/dev/disk/by-id/virtio-disk"
-    argv = (STRATA, "run", stack, "-w", LOAD.format(count), "--on", "ssh:lab", "--device", f"disk={device}", "--yes",
-            "--rounds", "1", "--out", str(directory))  # fmt: skip
+    argv = (STRATA, "run", stack, "-w", LOAD.format(count + _MORE), "--on", "ssh:lab", "--device", f"disk={device}",
+            "--yes", "--rounds", "1", "--out", str(directory))  # fmt: skip
     with (directory.parent / "said").open("wb") as said:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=there.environment)
     most = 0
@@ -122,7 +116,7 @@ def killed_and_cleaned(there: KeptMachine, stack: str, count: int, directory: Pa
         while most < count and process.poll() is None and time.monotonic() < give_up:
             most = max(most, int(there.run(RUNNING).stdout))
             time.sleep(2)
-        assert most == count, f"{most} containers ran: {(directory.parent / 'said').read_text()[-3000:]}"
+        assert most >= count, f"{most} containers ran: {(directory.parent / 'said').read_text()[-3000:]}"
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()

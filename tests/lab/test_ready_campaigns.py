@@ -11,12 +11,12 @@ import pytest
 from strata.model import Outcome
 from strata.store import reader
 
-from .lab_runs import STRATA
+from .lab_runs import STRATA, built
 
 FOLDER = Path(__file__).parents[2] / "campaigns"
 CAMPAIGNS = [path for path in sorted(FOLDER.glob("*.yaml")) if "\ntestbed:" in path.read_text()]
 # Of the lab machine, and of what its guests start from.
-LABS = {"kvm-storage": ("qemu,zfs", "postgres"), "vm-cache-modes": ("qemu",)}
+LABS = {"kvm-storage": (("qemu", "zfs"), ("install", "postgres")), "vm-cache-modes": (("qemu",),)}
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(3600)]
 @pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.stem)
 def test_it_runs(path: Path, tmp_path: Path) -> None:
     for features in LABS.get(path.stem, ()):
-        subprocess.run([STRATA, "lab", "build", "--with", features], check=True)
+        built(*features)
     argv = [STRATA, "plan", str(path), "--profile", "quick", "--json"]
     plan = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
     assert plan["skipped"] == [], "the lab can build all of them"
@@ -42,7 +42,7 @@ def test_it_runs(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.timeout(7200)
 def test_the_backends_of_lxd_that_only_the_lab_carries(tmp_path: Path) -> None:
-    subprocess.run([STRATA, "lab", "build", "--with", "containers,zfs"], check=True)
+    built("containers", "zfs")
     argv = [STRATA, "run", str(FOLDER / "lxd-backends.yaml"), "--profile", "quick", "--on", "lab"]
     done = subprocess.run([*argv, "--out", str(tmp_path / "run")], capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"

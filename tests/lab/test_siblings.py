@@ -9,14 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from strata.errors import Refused
-from strata.lab import cache as caches
-from strata.lab import image
-from strata.lab.spec import LabSpec
 from strata.model import Outcome
 from strata.store import reader
 
-from .lab_runs import STRATA, lab_run, machines_of, start_lab_run
+from .lab_runs import STRATA, built, lab_run, machines_of, start_lab_run
 
 # Five emulated machines boot at once in the rows with four tenants.
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
@@ -46,15 +42,8 @@ def nothing_left(directory: Path) -> bool:
     return machines_of(directory) == [] and not list((directory / "work").glob("*"))
 
 
-def needs(*features: str) -> None:
-    try:
-        image.find(LabSpec(features=frozenset(features)), caches.default())
-    except Refused as refused:
-        pytest.skip(str(refused))
-
-
 def test_a_guest_beside_the_lab_is_measured_on_both_machines(tmp_path: Path) -> None:
-    needs("qemu")
+    built("qemu")
     stack = "2*hdd | md(raid1) | vm(cache=directsync) | ext4"
     view = lab_run(tmp_path, [stack], "fio/randrw-75-25(runtime=5s, size=32M)", *sizes(stack))
     assert view.stacks == ("2*hdd | md(raid1) | vm(cache=directsync, beside) | ext4",)
@@ -73,7 +62,7 @@ def test_a_guest_beside_the_lab_is_measured_on_both_machines(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS)
 def test_four_tenants_work_at_the_same_time_in_guests_beside_the_lab(tmp_path: Path, row: str) -> None:
-    needs("qemu", *(["zfs"] if row == "zvol" else []))
+    built("qemu", *(["zfs"] if row == "zvol" else []))
     loads = [LOAD] if row == "thin" else list(LOADS)
     more = [word for load in loads[1:] for word in ("-w", load)]
     view = lab_run(tmp_path, [ROWS[row]], loads[0], *more, *sizes(ROWS[row]))
@@ -88,8 +77,8 @@ def test_four_tenants_work_at_the_same_time_in_guests_beside_the_lab(tmp_path: P
 
 @pytest.mark.slow
 def test_postgres_in_a_guest_beside_the_lab(tmp_path: Path) -> None:
-    needs("qemu")
-    needs("postgres")
+    built("qemu")
+    built("postgres")
     stack = "4*hdd | md(raid10) | vm(memory=1G) | ext4"
     load = "postgres/oltp-complex(runtime=20s, rows=10000, tables=1)"
     (trial,) = lab_run(tmp_path, [stack], load, *sizes(stack)).trials
@@ -98,7 +87,7 @@ def test_postgres_in_a_guest_beside_the_lab(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_run_left_beside_the_lab_is_cleaned(tmp_path: Path) -> None:
-    needs("qemu")
+    built("qemu")
     script = tmp_path / "wait.sh"
     script.write_text("#!/bin/sh\nsleep 600\n")
     directory = tmp_path / "run"
@@ -117,7 +106,7 @@ def test_what_a_killed_run_left_beside_the_lab_is_cleaned(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_guest_beside_the_lab_that_panics_is_tried_again_and_told_of(tmp_path: Path) -> None:
-    needs("qemu")
+    built("qemu")
     script = tmp_path / "panic.sh"
     script.write_text("#!/bin/sh\necho c > /proc/sysrq-trigger\nsleep 60\n")
     directory = tmp_path / "run"
@@ -137,7 +126,7 @@ def test_a_guest_beside_the_lab_that_panics_is_tried_again_and_told_of(tmp_path:
     ],
 )
 def test_what_cannot_be_is_said_in_the_plan(stack: str, options: tuple[str, ...], words: str) -> None:
-    needs("qemu")
+    built("qemu")
     done = subprocess.run(
         [STRATA, "plan", stack, "--on", "lab", *options, "-w", "null"], capture_output=True, text=True
     )
@@ -145,7 +134,7 @@ def test_what_cannot_be_is_said_in_the_plan(stack: str, options: tuple[str, ...]
 
 
 def test_a_campaign_whose_guests_do_not_fit_does_not_begin(tmp_path: Path) -> None:
-    needs("qemu")
+    built("qemu")
     argv = [STRATA, "run", "disk | vm(memory=1T) | ext4", "--on", "lab", "-w", "null", "--out", str(tmp_path / "run")]
     done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode != 0 and "the lab machine take" in " ".join((done.stdout + done.stderr).split())
@@ -155,7 +144,7 @@ def test_a_campaign_whose_guests_do_not_fit_does_not_begin(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_the_store_keeps_the_way_to_the_disk(tmp_path: Path) -> None:
     """What was typed is kept with every stack, the half beside the lab too."""
-    needs("qemu")
+    built("qemu")
     lab_run(tmp_path, ["disk | vm | ext4"], "null", "--size", "disk=512M")
     (commands,) = reader.view(tmp_path).commands.values()
     assert any("qemu-storage-daemon" in line for line in commands)

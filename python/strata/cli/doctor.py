@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import typer
 
 from strata import layers, workloads
 from strata.hosts.local import LocalHost
-from strata.model import Call, Facts, Param
+from strata.model import Call, Facts, Param, ParamType
 from strata.run import plan as planning
 from strata.units import human_size
+
+# Arguments by which another program does the work.
+_WHOSE = frozenset({"engine", "provider"})
 
 
 def doctor(as_json: bool) -> None:
@@ -20,12 +24,23 @@ def doctor(as_json: bool) -> None:
     facts = LocalHost("doctor").facts(planning.tools(drivers.values(), loads.values()), str(Path.cwd()))
     layer_reasons = {name: d.reasons_not_to_run(_bare(name, d.info.params), facts) for name, d in drivers.items()}
     load_reasons = {name: w.reasons_not_to_run(_bare(name, w.info.params), facts) for name, w in loads.items()}
+    choices = {
+        name: dict(_refused_choices(name, driver.info.params, driver.reasons_not_to_run, facts))
+        for name, driver in drivers.items()
+    }
     works = any(not why for why in layer_reasons.values()) and any(not why for why in load_reasons.values())
     if as_json:
-        plain = {"version": 1, "machine": asdict(facts), "layers": layer_reasons, "workloads": load_reasons}
+        plain = {
+            "version": 1,
+            "machine": asdict(facts),
+            "layers": layer_reasons,
+            "choices": {text: why for refused in choices.values() for text, why in refused.items()},
+            "workloads": load_reasons,
+        }
         print(json.dumps(plain, indent=2, default=sorted))
     else:
-        print("\n".join([*_machine(facts), *_list("layers", layer_reasons), *_list("workloads", load_reasons)]))
+        lists = [*_list("layers", layer_reasons, choices), *_list("workloads", load_reasons)]
+        print("\n".join([*_machine(facts), *lists]))
     if not works:
         raise typer.Exit(4)
 
@@ -34,6 +49,24 @@ def _bare(name: str, params: tuple[Param, ...]) -> Call:
     """The call with nothing but defaults, for asking whether the thing itself can work here."""
     values = {param.name: param.default for param in params} | {"content": ""}
     return Call(name, name, values)
+
+
+def _refused_choices(
+    name: str, params: tuple[Param, ...], reasons: Callable[[Call, Facts], list[str]], facts: Facts
+) -> Iterator[tuple[str, list[str]]]:
+    """The drivers, engines and providers that a layer cannot work with, for more reasons than it has by itself."""
+    bare = _bare(name, params)
+    known = reasons(bare, facts)
+    for param in params:
+        if param.type is not ParamType.CHOICE or not (param.positional or param.name in _WHOSE):
+            continue
+        for choice in param.choices:
+            if choice == param.default:
+                continue
+            text = f"{name}({choice})" if param.positional else f"{name}({param.name}={choice})"
+            found = reasons(replace(bare, text=text, values={**bare.values, param.name: choice}), facts)
+            if why := [reason for reason in found if reason not in known]:
+                yield text, why
 
 
 def _machine(facts: Facts) -> list[str]:
@@ -46,9 +79,13 @@ def _machine(facts: Facts) -> list[str]:
     ]
 
 
-def _list(title: str, reasons: dict[str, list[str]]) -> list[str]:
+def _list(
+    title: str, reasons: dict[str, list[str]], choices: Mapping[str, Mapping[str, list[str]]] | None = None
+) -> list[str]:
     lines = ["", title]
     for name, why in reasons.items():
         lines.append(f"  {'no ' if why else 'yes'}  {name}")
         lines += [f"         {reason}" for reason in why]
+        for text, refused in ((choices or {}).get(name) or {}).items():
+            lines += [f"       no   {text}", *(f"              {reason}" for reason in refused)]
     return lines
