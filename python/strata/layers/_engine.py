@@ -218,7 +218,7 @@ _ROOM = r"""
     sync --file-system "$d/storage"
     if [ "$(stat --file-system --format=%T "$d/storage/.")" = zfs ]; then
       # Each container is a data set of its own: what one has says nothing of the others.
-      source=$(findmnt --noheadings --output SOURCE --target "$d/storage/." | tail -n 1)
+      source=$(findmnt --noheadings --nofsroot --output SOURCE --target "$d/storage/." | tail -n 1)
       zpool sync "${source%%/*}" && zfs list -Hp -o used "${source%%/*}" | awk '{ print $1, "-" }'
       exit
     fi
