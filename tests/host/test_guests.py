@@ -94,6 +94,15 @@ def test_a_limit_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_limit_holds_for_what_goes_through_the_guest_s_memory_too(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = strata("run", "disk | vm(write_bps=2M) | ext4", "-w", "dd/seqwrite-sync(size=24M)", *SIZE, "--out", str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (trial,) = reader.view(out).trials
+    assert 0.5 < trial.metrics["throughput"] < 2.5, "dd ends when all of it is on the disk"
+
+
+@pytest.mark.slow
 def test_every_tenant_works_in_a_guest_of_its_own_at_the_same_time(tmp_path: Path) -> None:
     out = tmp_path / "run"
     loads = ("fio/randrw-75-25@1(runtime=20s, size=32M)", "filebench/varmail@2(runtime=20s, nfiles=2000)")

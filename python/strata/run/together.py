@@ -25,6 +25,7 @@ from strata.run.at_once import at_once
 from strata.run.outside import Outside, Watched
 from strata.run.trial import Bench, Done, Trial
 from strata.run.trial_steps import TrialSteps
+from strata.units import human_time
 
 # The share of the shortest tenant's time in which all of them have to be under way.
 LEAST_OVERLAP_PCT = 99.0
@@ -262,7 +263,8 @@ def _from_threads(parts: Sequence[Part], outside: Outside) -> Watched | None:
         part.host.run(Command(("sh", "-c", _GO, "sh", part.scratch, when)))
         began, stopped = time.monotonic(), False
         while not (code := _say(part, _LOOK, f"{_LOOK_S:g}").stdout.strip()):
-            if time.monotonic() - began > limit_s[part.tenant]:
+            if time.monotonic() - began > limit_s[part.tenant] and part.failed is None:
+                part.failed = WorkloadFailed(f"it did not end within {human_time(limit_s[part.tenant])}")
                 failing.set()
             if failing.is_set() and not stopped:
                 _say(part, _STOP)
