@@ -74,8 +74,10 @@ start() {
   "$bin/pg_ctl" -D "$dir/data" -w -t 300 -l "$dir/server.log" -o "-k $sockets" start >/dev/null ||
     { tail -n 5 "$dir/server.log" >&2; exit 1; }
 }
+# $1 what sysbench knows, or a script of its language.
 bench() {
-  sysbench oltp_read_write --db-driver=pgsql --pgsql-host="$sockets" --pgsql-user=postgres --pgsql-db=sbtest "$@"
+  script=$1; shift
+  sysbench "$script" --db-driver=pgsql --pgsql-host="$sockets" --pgsql-user=postgres --pgsql-db=sbtest "$@"
 }
 """
 
@@ -89,7 +91,10 @@ start
 "$bin/psql" -q -h "$sockets" -U postgres -d postgres -c 'CREATE DATABASE sbtest' || exit 1
 """
 )
-_LOAD = 'bench "$@" prepare >&2 || exit 1\n"$bin/psql" -q -h "$sockets" -U postgres -d sbtest -c CHECKPOINT || exit 1\n'
+_LOAD = """\
+bench oltp_read_write "$@" prepare >&2 || exit 1
+"$bin/psql" -q -h "$sockets" -U postgres -d sbtest -c CHECKPOINT || exit 1
+"""
 _PREPARE = _INITDB + _LOAD
 _TIMED_LOAD = (
     _SERVER
@@ -106,7 +111,35 @@ passed
 echo "$began $ended" | awk '{ printf "duration_s %.3f\\n", $2 - $1 }'
 """
 )
-_RUN = _SERVER + GATE + 'start\ngate\nbench "$@" run\ncode=$?\npassed\nexit "$code"'
+# sysbench itself takes a moment to start: its first thread passes the gate when it is connected, and none begins before
+# all are.
+_RUN = (
+    _SERVER
+    + GATE
+    + """\
+start
+cat >"$sockets/gated.lua" <<'END'
+require("oltp_read_write")
+local init = thread_init
+function thread_init()
+  init()
+  if sysbench.tid == 0 and os.execute(os.getenv("STRATA_PASS")) ~= 0 then
+    error("another load failed before this one began")
+  end
+end
+END
+STRATA_PASS="$(cat <<'END'
+"""
+    + GATE
+    + """\
+gate
+END
+)" bench "$sockets/gated.lua" "$@" run
+code=$?
+passed
+exit "$code"
+"""
+)
 
 _TOOLS = {
     "pg_ctlcluster": "postgresql",

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from strata.gate import PART
 from strata.model import Kind, Target
+from strata.workloads import find
 
 from .workload_bench import call, run
 
@@ -42,6 +45,26 @@ def test_transactions_are_counted_and_the_server_is_gone_afterwards(closed: Targ
     assert measured.metrics["tps"] > 0 and measured.metrics["latency_p95_ms"] > 0
     assert len(measured.series["tps"]) >= 2  # of 4 s: the end may come before the last is told
     assert not (Path(closed.path) / "data" / "postmaster.pid").exists() and servers_in(closed.path) == []
+
+
+def test_transactions_begin_when_the_gate_lets_them(closed: Target, tmp_path: Path) -> None:
+    spec = call("postgres/oltp-complex", runtime=2.0, **SMALL)
+    plan = find(spec).plan(spec, closed, str(tmp_path), 1)
+    for command in plan.prepare:
+        subprocess.run(command.argv, check=True, capture_output=True)
+    gate, said = tmp_path / "gate", tmp_path / "said"
+    with said.open("wb") as out:
+        process = subprocess.Popen(["sh", "-c", PART, "sh", str(gate), "yes", *plan.measure.argv], stdout=out)
+    while not (gate / "ready").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    assert b"Threads started!" not in said.read_bytes()
+    at_ms = round(time.time() * 1000) + 200
+    (gate / "go").write_text(f"{at_ms}\n")
+    assert process.wait() == 0
+    assert "transactions:" in said.read_text()
+    assert int((gate / "ended").read_text()) >= at_ms + 2000, "it ran for two seconds"
+    assert servers_in(closed.path) == []
 
 
 def test_a_load_is_timed(closed: Target, tmp_path: Path) -> None:
