@@ -6,11 +6,14 @@ import re
 
 from strata.model import Facts
 
+# The first version of each that knows version 2.
+_SECOND = (("dockerd", (20, 10)), ("runc", (1, 0)), ("lxc-start", (4, 0)))
+
 
 def control_group_reasons(engine: str, facts: Facts, *programs: str) -> list[str]:
     """What `programs` of an engine cannot do with the control groups of this machine; [] = nothing is in the way.
 
-    Sources: messages of crun 1.8 and of dockerd 20.10; the release notes of Docker 20.10 and runc 1.0.
+    Sources: messages of crun 1.8 and of dockerd 20.10; the release notes of Docker 20.10, runc 1.0 and LXC 4.0.
     """
     first = {each.removeprefix("1:") for each in facts.cgroups if each.startswith("1:")}
     second = {each.removeprefix("2:") for each in facts.cgroups if each.startswith("2:")}
@@ -31,7 +34,7 @@ def control_group_reasons(engine: str, facts: Facts, *programs: str) -> list[str
         reasons += [
             f"{program} {version} knows only version 1 of control groups, and here is version 2; install "
             f"{oldest[0]}.{oldest[1]} or newer, or boot with systemd.unified_cgroup_hierarchy=0."
-            for program, oldest in (("dockerd", (20, 10)), ("runc", (1, 0)))
+            for program, oldest in _SECOND
             if program in programs and (version := _older(facts.tools.get(program), oldest))
         ]
     return reasons

@@ -338,6 +338,11 @@ class Root:
     options: Mapping[str, str]
 
 
+def in_pool(root: Root, below: Provides) -> bool:
+    """Whether it is a data set of the pool that is below, and no other's."""
+    return root.fstype == "zfs" and root.inside == "/" and root.source.startswith(f"{below.name}/")
+
+
 def root_of(seen: Sequence[Completed]) -> Root | str:
     """Or a sentence that says what is wrong."""
     answer = output(seen, 1)

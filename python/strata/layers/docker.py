@@ -19,6 +19,7 @@ from strata.layers._engine import (
     begin,
     differences,
     ending,
+    in_pool,
     inspect,
     instance,
     needs_filesystem,
@@ -226,7 +227,7 @@ class DockerDriver:
                 wrong.append(f"docker: the engine keeps them in {text(info, 'DockerRootDir')}.")
             if driver == "devicemapper":
                 wrong += _docker_pool.differences(made, info, root, _of_root(spec)[1])
-            elif not _shows(driver, made, root):
+            elif not _shows(driver, made, root, below[0]):
                 wrong.append(other_root(made, root, driver))
             return wrong
 
@@ -275,7 +276,7 @@ def _needed(spec: Call) -> dict[str, str]:
     return tools_for(INFO.tools, used | {f"mkfs.{each}": fs == each for each in ("ext4", "xfs")})
 
 
-def _shows(driver: str, made: Instance, root: Root) -> bool:
+def _shows(driver: str, made: Instance, root: Root, below: Provides) -> bool:
     """Whether this is how the kernel shows the root of a container of that driver."""
     match driver:
         case "overlay" | "overlay2":
@@ -287,7 +288,7 @@ def _shows(driver: str, made: Instance, root: Root) -> bool:
         case "vfs":
             return root.fstype != "overlay" and "/docker/vfs/dir/" in root.inside
         case _:
-            return root.fstype == "zfs" and root.inside == "/"
+            return in_pool(root, below)
 
 
 DRIVER = DockerDriver()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from strata.layers._control_groups import control_group_reasons
 from strata.layers._engine import (
     TOOLS,
     Instance,
@@ -140,7 +141,11 @@ class LxcDriver:
         return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return standard_reasons(facts, INFO.tools) + version_reasons("LXC", facts.tools.get("lxc-start"), _OLDEST)
+        return [
+            *standard_reasons(facts, INFO.tools),
+            *version_reasons("LXC", facts.tools.get("lxc-start"), _OLDEST),
+            *control_group_reasons("lxc", facts, "lxc-start"),
+        ]
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         return provides(_made(below, place), below[0])

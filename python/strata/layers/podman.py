@@ -16,6 +16,7 @@ from strata.layers._engine import (
     begin,
     differences,
     ending,
+    in_pool,
     inspect,
     instance,
     needs_filesystem,
@@ -196,7 +197,7 @@ class PodmanDriver:
                 wrong.append(f"podman: the engine keeps layers by {says or 'nothing known'} instead of {driver}.")
             if text(info, "store", "graphRoot") != made.root:
                 wrong.append(f"podman: the engine keeps them in {text(info, 'store', 'graphRoot')}.")
-            if not _shows(driver, made, root):
+            if not _shows(driver, made, root, below[0]):
                 wrong.append(other_root(made, root, driver))
             if (user := _rootless.user_of(spec)) is not None and not _is_rootless(info):
                 wrong.append(f"podman: the engine runs as root instead of as {user}.")
@@ -220,7 +221,7 @@ def _needed(spec: Call) -> dict[str, str]:
                                   "zfs": spec["driver"] == "zfs", "setpriv": spec["user"] is not None})  # fmt: skip
 
 
-def _shows(driver: str, made: Instance, root: Root) -> bool:
+def _shows(driver: str, made: Instance, root: Root, below: Provides) -> bool:
     """Whether this is how the kernel shows the root of a container of that driver."""
     match driver:
         case "overlay":
@@ -230,7 +231,7 @@ def _shows(driver: str, made: Instance, root: Root) -> bool:
         case "vfs":
             return root.fstype != "overlay" and "/podman/vfs/dir/" in root.inside
         case _:
-            return root.fstype == "zfs" and root.inside == "/"
+            return in_pool(root, below)
 
 
 DRIVER = PodmanDriver()

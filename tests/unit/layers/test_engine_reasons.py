@@ -56,6 +56,13 @@ def test_crun_and_control_groups_of_both_versions() -> None:
         assert "control groups" not in reasons("podman", replace(facts(), cgroups=one), runtime="crun")
 
 
+def test_an_old_lxc_and_version_2() -> None:
+    machine = with_tool("lxc-start", "3.1.0", cgroups=frozenset({"2:io"}))
+    assert "lxc-start 3.1 knows only version 1 of control groups" in reasons("lxc", machine)
+    assert "control groups" not in reasons("lxc", replace(machine, cgroups=V1))
+    assert "control groups" not in reasons("lxc", with_tool("lxc-start", "4.0.6", cgroups=frozenset({"2:io"})))
+
+
 def test_an_old_docker_and_version_2() -> None:
     machine = with_tool("dockerd", "Docker version 19.03.13", cgroups=frozenset({"2:io"}))
     assert "dockerd 19.03 knows only version 1 of control groups" in reasons("docker", machine)
