@@ -3,8 +3,8 @@
 A gate is a directory of each tenant. A program that has to start before its load can begin (a server, a set of files
 that is looked through) passes it by itself, with `GATE` or as crates/engine/src/gate.rs does, and finds it by the
 variable STRATA_GATE; for any other `PART` does. The files: `ready` (made by the load), `go` (the instant, in ms of Unix
-time by the clock there; "never": give up), `ended` (when the load had ended, likewise), `gone` (the exit code, when the
-program has).
+time by the clock there; "never": give up), `began` and `ended` (when the load did, likewise), and `gone` (when the
+program has ended: its exit code).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ gate() {
   [ "$at" != never ] || exit 1
   at=$((at - $(date +%s%3N)))
   if [ "$at" -gt 0 ]; then sleep "$(printf %d.%03d $((at / 1000)) $((at % 1000)))"; fi
+  date +%s%3N >"$STRATA_GATE/began"
 }
 passed() { [ -z "${STRATA_GATE:-}" ] || date +%s%3N >"$STRATA_GATE/ended"; }
 """
@@ -41,8 +42,14 @@ child=$!
 wait "$child"; code=$?
 while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
 [ -s /proc/self/fd/9/ended ] || passed
-echo "$code" >/proc/self/fd/9/gone.new && mv -- /proc/self/fd/9/gone.new /proc/self/fd/9/gone
 exit "$code"
 """
 )
 """One tenant's command, behind its gate. `pid` is whom to tell that it shall end: this shell, which tells it."""
+
+GONE = """\
+gone() {
+  mkdir -p -- "$1/gate" && echo "$2" >"$1/gate/gone.new" && mv -- "$1/gate/gone.new" "$1/gate/gone"
+}
+"""
+"""For whoever waits for `PART`, however it ended: $1 the directory of the trial, $2 the exit code."""

@@ -42,7 +42,7 @@ def test_one_that_starts_slowly_begins_with_the_others_and_its_end_does_not_coun
     all_of(slow, plain)
     assert told(slow, "go") == told(plain, "go")
     for trial in (slow, plain):
-        assert told(trial, "go") <= int((trial / "out").read_text()) <= told(trial, "ended")
+        assert told(trial, "go") <= told(trial, "began") <= int((trial / "out").read_text()) <= told(trial, "ended")
         assert told(trial, "gone") == 0 and not (trial / "gate" / "stopped").exists()
     assert (slow / "gate" / "gone").stat().st_mtime * 1000 >= told(slow, "ended") + 250
 
@@ -55,12 +55,20 @@ def test_when_one_fails_the_others_are_ended(tmp_path: Path) -> None:
     assert told(endless, "gone") != 0 and (endless / "gate" / "stopped").exists()
 
 
-def test_one_that_fails_before_its_load_lets_none_begin(tmp_path: Path) -> None:
-    failing, slow = part(tmp_path, "failing", FAILING, "yes"), part(tmp_path, "slow", SLOW, "yes")
+@pytest.mark.parametrize(("script", "own"), [(SLOW, "yes"), (PLAIN, "no")])
+def test_one_that_fails_before_its_load_lets_none_begin(tmp_path: Path, script: str, own: str) -> None:
+    failing, slow = part(tmp_path, "failing", FAILING, "yes"), part(tmp_path, "slow", script, own)
     all_of(slow, failing)
     assert told(failing, "gone") == 3
     assert (slow / "gate" / "go").read_text() == "never\n" and (slow / "out").read_text() == ""
     assert (slow / "gate" / "stopped").exists()
+
+
+def test_one_that_cannot_make_its_gate_does_not_keep_the_others(tmp_path: Path) -> None:
+    barred, plain = part(tmp_path, "barred", PLAIN, "no"), part(tmp_path, "plain", PLAIN, "no")
+    (barred / "gate").mkdir()
+    all_of(plain, barred)
+    assert told(barred, "gone") != 0 and (plain / "gate" / "stopped").exists() and (plain / "out").read_text() == ""
 
 
 def asked(trial: Path, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -33,7 +33,7 @@ impl Gate {
             fs::read_to_string(told).map_err(|error| format!("the gate does not say when to begin: {error}."))?;
         let at_ms: u64 = told.trim().parse().map_err(|_| "another load failed before this one began.".to_owned())?;
         sleep(Duration::from_millis(at_ms.saturating_sub(now_ms())));
-        Ok(())
+        self.note("began")
     }
 
     /// Notes when the load had ended.
@@ -41,8 +41,12 @@ impl Gate {
     /// # Errors
     /// What the system says.
     pub fn passed(&self) -> Result<(), String> {
-        let write = fs::write(self.0.join("ended"), now_ms().to_string());
-        write.map_err(|error| format!("the end of the load cannot be noted: {error}."))
+        self.note("ended")
+    }
+
+    fn note(&self, what: &str) -> Result<(), String> {
+        let write = fs::write(self.0.join(what), now_ms().to_string());
+        write.map_err(|error| format!("that the load {what} cannot be noted: {error}."))
     }
 }
 
@@ -67,11 +71,12 @@ mod tests {
         let at_ms = now_ms() + 150;
         fs::write(gate.0.join("go"), format!("{at_ms}\n")).expect("it is told");
         gate.pass().expect("it is passed");
-        assert!(now_ms() >= at_ms);
+        let began: u64 = fs::read_to_string(gate.0.join("began")).expect("the note").parse().expect("a number");
+        assert!(began >= at_ms);
         assert!(gate.0.join("ready").exists());
         gate.passed().expect("it is noted");
         let ended: u64 = fs::read_to_string(gate.0.join("ended")).expect("the note").parse().expect("a number");
-        assert!(ended >= at_ms);
+        assert!(ended >= began);
         fs::remove_dir_all(gate.0).expect("it is removed");
     }
 

@@ -87,6 +87,19 @@ def parse(text: str | None, said: str = "") -> Samples:
     return Samples(lines[0], tuple(lines[1:-1]), lines[-1])
 
 
+def since(samples: Samples, unix_s: float) -> Samples:
+    """Without what was seen before an instant of the measured machine's clock: a load that had to wait for others."""
+    at_s = unix_s - samples.header["started_unix_s"]
+    before = [number for number, row in enumerate(samples.rows) if row["t_s"] <= at_s]
+    if not before:
+        return samples
+    rows = samples.rows[before[-1] :]
+    first_s = rows[0]["t_s"]
+    end = {**samples.end, "wall_s": samples.end["wall_s"] - first_s}
+    header = {**samples.header, "started_unix_s": samples.header["started_unix_s"] + first_s}
+    return Samples(header, tuple({**row, "t_s": row["t_s"] - first_s} for row in rows), end)
+
+
 def figures(samples: Samples, devices: Iterable[tuple[str, str]], measured: Measured) -> dict[str, float]:
     """The declared machine metrics that the samples give. `devices`: (layer, name given to the engine)."""
     if len(samples.rows) < 2:

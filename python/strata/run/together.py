@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from strata.errors import VisitFailed, WorkloadFailed
-from strata.gate import PART
+from strata.gate import GONE, PART
 from strata.hosts.base import Host
 from strata.model import Call, Command, Completed, Measured, Metric, Outcome, Target, TrialPlan, Workload
 from strata.run import machine, trial, trial_steps
@@ -49,8 +49,12 @@ _LOOK_S = 10.0
 
 # Each of $@ is a directory that holds `measure`, a script, and gets what it said. All of them are told the instant when
 # all are at their gate; when one ends before that, or fails, the others are ended.
-_ALL = """\
-for part; do sh "$part/measure" >"$part/out" 2>"$part/err" </dev/null & done
+_ALL = (
+    GONE
+    + """\
+for part; do
+  { sh "$part/measure" >"$part/out" 2>"$part/err" </dev/null; gone "$part" $?; } &
+done
 at=
 for part; do
   until [ -e "$part/gate/ready" ] || [ -e "$part/gate/gone" ]; do sleep 0.05; done
@@ -78,13 +82,17 @@ while :; do
   sleep 0.1
 done
 wait"""
+)
 
 # In a guest. $1 the directory of the trial, the rest: a command behind its gate, which goes on when this has ended.
-_START = """\
+_START = (
+    GONE
+    + """\
 dir=$1; shift
-"$@" >"$dir/out" 2>"$dir/err" </dev/null &
+{ "$@" >"$dir/out" 2>"$dir/err"; gone "$dir" $?; } </dev/null >/dev/null 2>&1 &
 until [ -e "$dir/gate/ready" ] || [ -e "$dir/gate/gone" ]; do sleep 0.1; done
 [ ! -e "$dir/gate/gone" ]"""
+)
 
 # $1 the directory of the trial, $2 when to go, by the clock of this machine, or never.
 _GO = """\
@@ -96,6 +104,8 @@ _LOOK = """\
 dead=
 [ -e "$1/gate/gone" ] || timeout "$2" tail --pid="$(cat "$1/gate/pid")" -f /dev/null
 [ -d "/proc/$(cat "$1/gate/pid")" ] || dead=yes
+# Whoever waits for it notes its exit code a moment later.
+[ -z "$dead" ] || [ -e "$1/gate/gone" ] || sleep 1
 if [ -e "$1/gate/gone" ]; then cat "$1/gate/gone"; elif [ -n "$dead" ]; then echo 137; fi"""
 
 _STOP = 'if [ ! -e "$1/gate/gone" ]; then : >"$1/gate/stopped"; kill -TERM "$(cat "$1/gate/pid")"; fi'
@@ -192,6 +202,8 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
         return Together(tuple(_failed(part, failed, at) for part in parts), {}, {})
     shared = _windows(parts)
     if watched is not None:
+        if not inside:  # its samples began with the programs
+            watched = Watched(machine.since(watched.samples, min(part.began for part in parts)), watched.qemu_cpu_s)
         found = outside.figures(watched, _total([part.read[0] for part in parts if part.read]))
         shared |= {name: value for name, value in found.items() if name in parts[0].bench.declared}
     trials = [_ended(part, inside, shared, at) for part in parts]
@@ -273,22 +285,24 @@ def _from_threads(parts: Sequence[Part], outside: Outside) -> Watched | None:
             failing.set()
         part.ended.append(_completed(part, time.monotonic() - began))
 
-    def told(what: Callable[[Part], None]) -> Callable[[Part], None]:
-        def tell(part: Part) -> None:
-            try:
-                what(part)
-            except VisitFailed as error:
-                part.failed = error
-                failing.set()
-
-        return tell
-
+    at_once({f"start tenant {part.tenant}": partial(_told, start, part, failing) for part in parts})
     with outside.watch(max(limit_s.values())) as watch:
-        at_once({f"start tenant {part.tenant}": partial(told(start), part) for part in parts})
         at = time.time() + _LEAD_S
         alive = [part for part in parts if part.failed is None]
-        at_once({f"tenant {part.tenant}": partial(told(partial(measure, at=at)), part) for part in alive})
+        at_once({f"tenant {part.tenant}": partial(_told, partial(measure, at=at), part, failing) for part in alive})
     return watch.seen()
+
+
+def _told(what: Callable[[Part], None], part: Part, failing: threading.Event) -> None:
+    """`failing`: set when it fails, for the others."""
+    try:
+        what(part)
+    except VisitFailed as error:
+        part.failed = error
+        failing.set()
+    except BaseException:  # the guest was lost, or somebody pressed ^C: the others need not go on
+        failing.set()
+        raise
 
 
 def _say(part: Part, script: str, *arguments: str) -> Completed:
@@ -341,11 +355,16 @@ def _read(part: Part) -> None:
     except VisitFailed as error:
         part.failed = error
         return
-    times = [(part.host.read(f"{part.scratch}/gate/{name}") or "").strip() for name in ("go", "ended")]
+    if code := part.ended[-1].exit_code:
+        part.failed = WorkloadFailed(f"its command ended with exit code {code}")
+        return
+    times = [(part.host.read(f"{part.scratch}/gate/{name}") or "").strip() for name in ("began", "ended")]
     if not all(time.isdecimal() for time in times):
         part.failed = WorkloadFailed("the gate of its load does not say when it began and ended")
         return
     began_ms, ended_ms = map(int, times)
+    measured, samples = part.read
+    part.read = measured, machine.since(samples, began_ms / 1000)
     part.began = began_ms / 1000 - part.ahead_s
     part.took_s = (ended_ms - began_ms) / 1000
 

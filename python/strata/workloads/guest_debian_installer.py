@@ -98,7 +98,8 @@ case $path in
       mkdir -p -- "${file%/*}"
       if /usr/lib/apt/apt-helper -o APT::Sandbox::User=root \\
         download-file "$(cat "$1/mirror")${path#/debian}" "$part" >/dev/null 2>&1
-      then mv -- "$part" "$file"; else echo "$path" >>"$1/missing"; fi
+      # As of now, not of when the mirror got it: an index is asked for again after a day.
+      then touch -- "$part" && mv -- "$part" "$file"; else echo "$path" >>"$1/missing"; fi
       rm -f -- "$part"
       echo "$began $(date +%s.%N)" >>"$1/fetched"
     fi ;;

@@ -69,15 +69,19 @@ stop() {
   if [ -e "$dir/data/postmaster.pid" ]; then "$bin/pg_ctl" -D "$dir/data" -w -t 600 -m fast stop >/dev/null; fi
 }
 trap 'stop; rm -rf -- "$sockets"' EXIT
-trap 'exit 143' TERM INT
+load=
+trap '[ -z "$load" ] || kill "$load"; exit 143' TERM INT
 start() {
   "$bin/pg_ctl" -D "$dir/data" -w -t 300 -l "$dir/server.log" -o "-k $sockets" start >/dev/null ||
     { tail -n 5 "$dir/server.log" >&2; exit 1; }
 }
-# $1 what sysbench knows, or a script of its language.
+# $1 what sysbench knows, or a script of its language. In the background, for a shell hears no signal while it waits for
+# what is in front.
 bench() {
   script=$1; shift
-  sysbench "$script" --db-driver=pgsql --pgsql-host="$sockets" --pgsql-user=postgres --pgsql-db=sbtest "$@"
+  sysbench "$script" --db-driver=pgsql --pgsql-host="$sockets" --pgsql-user=postgres --pgsql-db=sbtest "$@" &
+  load=$!
+  wait "$load"
 }
 """
 
@@ -112,7 +116,7 @@ echo "$began $ended" | awk '{ printf "duration_s %.3f\\n", $2 - $1 }'
 """
 )
 # sysbench itself takes a moment to start: its first thread passes the gate when it is connected, and none begins before
-# all are.
+# all are. It would give up after 30 s, by an alarm that it sets when its threads have been started.
 _RUN = (
     _SERVER
     + GATE
@@ -120,11 +124,15 @@ _RUN = (
 start
 cat >"$sockets/gated.lua" <<'END'
 require("oltp_read_write")
+local ffi = require("ffi")
+ffi.cdef("unsigned alarm(unsigned);")
 local init = thread_init
 function thread_init()
   init()
-  if sysbench.tid == 0 and os.execute(os.getenv("STRATA_PASS")) ~= 0 then
-    error("another load failed before this one began")
+  if sysbench.tid == 0 and os.getenv("STRATA_GATE") then
+    os.execute("sleep 0.3")
+    ffi.C.alarm(0)
+    if os.execute(os.getenv("STRATA_PASS")) ~= 0 then error("another load failed before this one began") end
   end
 end
 END

@@ -125,3 +125,14 @@ def test_every_counter_is_a_series() -> None:
 def test_any_text_is_read_or_refused(anything: str) -> None:
     with contextlib.suppress(WorkloadFailed):
         machine.parse(anything)
+
+
+def test_what_was_seen_before_an_instant_does_not_count() -> None:
+    busy = [row(t, devices={"d0": device(busy_ms=1000 * max(t - 4.0, 0.0))}) for t in (0.0, 2.0, 4.0, 8.0, 10.0)]
+    samples = machine.parse(text(*busy))
+    samples = machine.Samples({"started_unix_s": 100.0}, samples.rows, samples.end)
+    found = machine.since(samples, 105.0)
+    assert [row["t_s"] for row in found.rows] == [0.0, 4.0, 6.0]
+    assert found.header["started_unix_s"] == 104.0 and found.end["wall_s"] == 6.0
+    assert machine.figures(found, [("disk", "d0")], Measured({}))["disk.busy_pct"] == pytest.approx(100.0)
+    assert machine.since(samples, 99.0) == samples, "it began before the samples did"

@@ -48,7 +48,7 @@ def samples(started: float, wall_s: float) -> str:
 
 def gate(scratch: str, started: float, took_s: float, code: int = 0) -> dict[str, str]:
     """What a load leaves there."""
-    times = {"go": f"{started * 1000:.0f}\n", "ended": f"{(started + took_s) * 1000:.0f}\n", "gone": f"{code}\n"}
+    times = {"began": f"{started * 1000:.0f}\n", "ended": f"{(started + took_s) * 1000:.0f}\n", "gone": f"{code}\n"}
     return {f"{scratch}/gate/{name}": text for name, text in times.items()}
 
 
