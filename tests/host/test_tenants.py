@@ -55,8 +55,8 @@ def test_a_tenant_named_again_begins_the_next_trial(tmp_path: Path) -> None:
     out = tmp_path / "run"
     loads = (
         "dd/seqwrite-sync@1(size=1M)",
-        "fio/randrw-75-25@1(runtime=3s, size=16M)",
-        "fio/randrw-75-25@2(runtime=3s, size=16M)",
+        "fio/randrw-75-25@1(runtime=6s, size=16M)",
+        "fio/randrw-75-25@2(runtime=6s, size=16M)",
     )
     done = run(out, "disk | ext4 | tenants(2)", *loads)
     assert done.returncode in (0, 1), done.stdout + done.stderr
@@ -70,7 +70,7 @@ def test_what_neighbours_cost_is_measured_where_it_is_asked_for(tmp_path: Path) 
     out = tmp_path / "run"
     # Each may have half of the device at most, and has less while the other works: the limit is of both together.
     stack = "disk | ext4 | limit(write_iops=200) | tenants(2, neighbours=alone)"
-    done = run(out, stack, "fio/randwrite-4k-qd32(runtime=3s, size=16M)", rounds=2)
+    done = run(out, stack, "fio/randwrite-4k-qd32(runtime=6s, size=16M)", rounds=2)
     assert done.returncode == 0, done.stdout + done.stderr
     trials = reader.view(out).trials
     assert len(trials) == 2  # alone before the trial of all, and after it
@@ -88,7 +88,7 @@ def test_one_that_fails_fails_all_with_its_reason(tmp_path: Path) -> None:
     script = tmp_path / "fail.sh"
     script.write_text("#!/bin/sh\necho out of luck >&2\nexit 3\n")
     out = tmp_path / "run"
-    done = run(out, "disk | ext4 | tenants(2)", "fio/randrw-75-25@1(runtime=3s, size=16M)", f"command:{script}@2")
+    done = run(out, "disk | ext4 | tenants(2)", "fio/randrw-75-25@1(runtime=6s, size=16M)", f"command:{script}@2")
     assert done.returncode == 1, done.stdout + done.stderr
     trials = reader.view(out).trials
     assert len(trials) == 2
