@@ -107,11 +107,7 @@ impl Machine {
     pub fn snapshot(&self) -> Snapshot<'_> {
         let read = |path: &str| fs::read_to_string(path).ok();
         Snapshot {
-            devices: self
-                .devices
-                .iter()
-                .map(|(name, device)| (name.as_str(), counters(device)))
-                .collect(),
+            devices: self.devices.iter().map(|(name, device)| (name.as_str(), counters(device))).collect(),
             cpu_s: read("/proc/stat").and_then(|text| procfs::parse_cpu_times(&text, self.ticks_per_s?)),
             memory: read("/proc/meminfo").and_then(|text| procfs::parse_meminfo(&text)),
             psi: stalls(),
