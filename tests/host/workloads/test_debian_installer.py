@@ -55,9 +55,12 @@ def asked(trial: Path, line: str) -> tuple[str, str]:
 
 
 def test_a_file_of_the_mirror_is_fetched_once_and_kept(trial: Path) -> None:
+    # An index is asked for again a day after it was fetched, however old it is.
+    os.utime(trial.parent / "mirror" / "dists" / "Release", (0, 0))
     for _ in range(2):
         assert asked(trial, "GET /debian/dists/Release HTTP/1.1") == ("HTTP/1.0 200 OK", "Suite: strata\n")
         assert len((trial / "fetched").read_text().splitlines()) == 1
+    assert (trial.parent / "kept" / "debian" / "dists" / "Release").stat().st_mtime > 86400
     (trial.parent / "mirror" / "dists" / "Release").unlink()
     assert asked(trial, "GET /debian/dists/Release HTTP/1.1")[0] == "HTTP/1.0 200 OK"
     assert asked(trial, "HEAD /debian/dists/Release HTTP/1.1") == ("HTTP/1.0 200 OK", "")

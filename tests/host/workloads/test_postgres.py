@@ -47,17 +47,35 @@ def test_transactions_are_counted_and_the_server_is_gone_afterwards(closed: Targ
     assert not (Path(closed.path) / "data" / "postmaster.pid").exists() and servers_in(closed.path) == []
 
 
-def test_transactions_begin_when_the_gate_lets_them(closed: Target, tmp_path: Path) -> None:
-    spec = call("postgres/oltp-complex", runtime=2.0, **SMALL)
-    plan = find(spec).plan(spec, closed, str(tmp_path), 1)
+def at_its_gate(closed: Target, directory: Path, runtime_s: float) -> subprocess.Popen[bytes]:
+    """A load that has started and waits; what it says goes to `said`."""
+    spec = call("postgres/oltp-complex", runtime=runtime_s, **SMALL)
+    plan = find(spec).plan(spec, closed, str(directory), 1)
     for command in plan.prepare:
         subprocess.run(command.argv, check=True, capture_output=True)
-    gate, said = tmp_path / "gate", tmp_path / "said"
-    with said.open("wb") as out:
-        process = subprocess.Popen(["sh", "-c", PART, "sh", str(gate), "yes", *plan.measure.argv], stdout=out)
-    while not (gate / "ready").exists():
+    with (directory / "said").open("wb") as out:
+        argv = ["sh", "-c", PART, "sh", str(directory / "gate"), "yes", *plan.measure.argv]
+        process = subprocess.Popen(argv, stdout=out)
+    while not (directory / "gate" / "ready").exists():
         assert process.poll() is None
         time.sleep(0.05)
+    return process
+
+
+def test_a_load_that_is_told_to_end_does_not_run_to_its_end(closed: Target, tmp_path: Path) -> None:
+    process = at_its_gate(closed, tmp_path, 3600.0)
+    (tmp_path / "gate" / "go").write_text("0\n")
+    while not (tmp_path / "gate" / "began").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(timeout=120) == 143
+    assert not (Path(closed.path) / "data" / "postmaster.pid").exists() and servers_in(closed.path) == []
+
+
+def test_transactions_begin_when_the_gate_lets_them(closed: Target, tmp_path: Path) -> None:
+    process = at_its_gate(closed, tmp_path, 2.0)
+    gate, said = tmp_path / "gate", tmp_path / "said"
     assert b"Threads started!" not in said.read_bytes()
     at_ms = round(time.time() * 1000) + 200
     (gate / "go").write_text(f"{at_ms}\n")

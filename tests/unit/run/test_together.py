@@ -98,6 +98,17 @@ def test_one_that_fails_fails_all_with_what_everybody_said() -> None:
     assert {seen.stderr for seen in whole.evidence} == {f"tenant {n} said this" for n in (1, 2, 3)}
 
 
+def test_the_wait_at_the_gate_is_not_in_the_samples_of_a_load() -> None:
+    host, scratch = FakeHost(), "/scratch/1"
+    rows = [{"started_unix_s": 95.0}, {"t_s": 0.0}, {"t_s": 5.0}, {"t_s": 15.0}, {"end": True, "wall_s": 15.0}]
+    host.files |= {f"{scratch}/samples.jsonl": "\n".join(map(json.dumps, rows)), f"{scratch}/out": "1"}
+    host.files |= gate(scratch, 100.0, 10.0)
+    bench = trial.Bench(host, (), 1 << 30, frozenset())
+    part = Part(1, bench, Load(), Call("load", "load", {}), Target(Kind.DIRECTORY, "/t", None), scratch)  # type: ignore[arg-type]
+    (found,) = together.run([part], Outside(host, (), (), "/scratch"), 1).trials
+    assert (found.outcome, found.wall_s) == (Outcome.OK, 10.0), found.reason
+
+
 class Filled(Load):
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         return TrialPlan((Command(("fill", target.path)),), Command(("work", target.path)), {})
