@@ -37,6 +37,8 @@ _ADDRESS = "10.0.2.100"
 # The release that the installer installs, by its number.
 _SUITES = {"12": "bookworm", "13": "trixie"}
 
+# Without `firmware-lookup string never` it would add non-free-firmware by itself, for the microcode of whoever made the
+# processor.
 _ANSWERS = """\
 d-i debian-installer/locale string en_US.UTF-8
 d-i keyboard-configuration/xkb-keymap select us
@@ -44,6 +46,7 @@ d-i netcfg/choose_interface select auto
 d-i netcfg/get_hostname string strata
 d-i netcfg/get_domain string
 d-i hw-detect/load_firmware boolean false
+d-i hw-detect/firmware-lookup string never
 d-i mirror/country string manual
 d-i mirror/protocol string http
 d-i mirror/http/hostname string ADDRESS
