@@ -168,11 +168,12 @@ qemu=
 trap 'if [ -n "$qemu" ]; then kill -KILL "$qemu" && wait "$qemu"; fi 2>/dev/null' EXIT
 up() { cut -d ' ' -f 1 /proc/uptime; }
 since() { awk "BEGIN { printf \\"%.2f\\", $(up) - $1 }"; }
+stuck="failing step is:|Prompt: '\\?' for help|Press enter to continue|Kernel panic"
 # $1 its console's name, $2 a word on the console that tells that it is done. True when that came, or it ended.
 watch() {
   while grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$qemu/status"; do
     if grep -aqF -e "$2" "$dir/on-$1"; then return; fi
-    if grep -aqE "failing step is:|Prompt: '\\?' for help|Kernel panic" "$dir/on-$1"; then return 1; fi
+    if grep -aqE "$stuck" "$dir/on-$1"; then return 1; fi
     sleep 0.2
   done
 }
@@ -225,7 +226,7 @@ class Installer:
         ),
         params=(
             Param("debian", ParamType.CHOICE, "the release", default="13", choices=tuple(_SUITES)),
-            Param("memory", ParamType.SIZE, "memory of that machine", default=1 << 30, minimum=512 * _MIB),
+            Param("memory", ParamType.SIZE, "memory of that machine", default=1 << 30, minimum=1 << 30),
             Param("cpus", ParamType.INT, "its virtual processors", default=1, minimum=1, maximum=64),
             Param("cache", ParamType.CHOICE, "QEMU's cache mode", default="none", choices=tuple(_DIRECT)),
         ),

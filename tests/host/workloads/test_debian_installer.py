@@ -85,6 +85,50 @@ def test_the_preseed_is_served_and_the_end_of_the_installation_is_noted(trial: P
     assert (trial / "asked-installed").exists()
 
 
+# Stands for QEMU: the installer shows $SAYS and waits, or asks for what the last of its steps asks for; then it boots.
+QEMU = """\
+#!/bin/sh
+for word; do
+  case $word in file:*/on-*) console=${word#file:} ;; esac
+done
+case $console in
+  */on-booted) echo "strata login:" >"$console"; exec sleep 60 ;;
+esac
+if [ -n "$SAYS" ]; then printf %s "$SAYS" >"$console"; exec sleep 60; fi
+: >"${console%/*}/asked-installed"
+"""
+
+
+def installed(trial: Path, says: str) -> subprocess.CompletedProcess[str]:
+    """The measured command, with QEMU stood for."""
+    tools = trial.parent / "tools"
+    tools.mkdir()
+    (tools / "qemu-system-x86_64").write_text(QEMU)
+    (tools / "qemu-system-x86_64").chmod(0o755)
+    image = trial.parent / "image"
+    image.write_bytes(bytes(4096))
+    for name, text in (("accel", "tcg\n"), ("on-installer", ""), ("on-booted", "")):
+        (trial / name).write_text(text)
+    plan = INSTALLER.plan(SPEC, Target(Kind.IMAGE, str(image), None), str(trial), 1)
+    environ = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "SAYS": says}
+    return subprocess.run(plan.measure.argv, env=environ, capture_output=True, text=True, timeout=30)
+
+
+def test_an_installation_ends_at_the_login_of_what_was_installed(trial: Path) -> None:
+    done = installed(trial, "")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["install_s", "mirror_s", "accel", "boot_s"]
+
+
+@pytest.mark.parametrize(
+    "says", ["Prompt: '?' for help> ", "[Press enter to continue] ", "failing step is: Partition disks", "Kernel panic"]
+)
+def test_an_installer_that_waits_for_someone_is_not_waited_for(trial: Path, says: str) -> None:
+    done = installed(trial, f"No disk drive was detected.\n{says}")
+    assert done.returncode == 1
+    assert "the installer failed; the end of its console:\nNo disk drive was detected.\n" in done.stderr
+
+
 def test_an_installer_that_is_not_there_is_said_before_anything_is_built() -> None:
     (check,) = INSTALLER.checks(SPEC)
     done = subprocess.run([*check.argv[:-1], "/no/such/folder"], capture_output=True, text=True)
