@@ -209,8 +209,9 @@ echo "boot_s $(since "$began")"
     f"auto=true priority=critical url=http://{_ADDRESS}/preseed.cfg hostname=strata domain= interface=auto "
     "netcfg/disable_autoconfig=true netcfg/get_ipaddress=10.0.2.15 netcfg/get_netmask=255.255.255.0 "
     "netcfg/get_gateway=10.0.2.2 netcfg/get_nameservers=10.0.2.3 netcfg/confirm_static=true "
-    # Emulated on a busy machine it is kept waiting, and the kernel would take its timer to be broken.
-    "locale=en_US.UTF-8 DEBIAN_FRONTEND=text no_timer_check console=ttyS0 --- console=ttyS0",
+    # Emulated on a busy machine it is kept waiting, and the kernel would take its timer to be broken; what follows
+    # the dashes is for the installed one as well.
+    "locale=en_US.UTF-8 DEBIAN_FRONTEND=text no_timer_check console=ttyS0 --- no_timer_check console=ttyS0",
 )
 
 # As in layers/vm.py: whether the host's page cache is passed by.
