@@ -69,7 +69,8 @@ if [[ ${1:-run} == test ]]; then
     want buildah have buildah
     want busybox-static have busybox
     # No service comes with it: the test starts a libvirt of its own.
-    want libvirt-daemon-driver-qemu have libvirtd
+    want libvirt-daemon have libvirtd
+    want libvirt-daemon-driver-qemu test -e "/usr/lib/$(uname -m)-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so"
     want libvirt-clients have virsh
     want python3-libvirt /usr/bin/python3 -c 'import libvirt'
     # They read recipes, as their users would have them read.
