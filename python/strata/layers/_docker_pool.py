@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strata.layers._engine import Instance, Root, text
+from strata.layers._engine import REMOVE_VOLUMES, Instance, Root, text
 from strata.layers._steps import sh
 from strata.model import Step
 
@@ -21,45 +21,22 @@ was=$(count "$1") && [ -n "$was" ] && echo "$was" >"$2" || exit 1
 [ "$was" = 0 ] || dmsetup message "$1" 0 "set_transaction_id $was 0\""""
 
 # $1 pool, $2 file, by whose number Docker's volumes are known. A pool that is not there holds none.
-_DISOWN = """\
+_DISOWN = (
+    REMOVE_VOLUMES
+    + """\
 count() { dmsetup status "$1" | awk '$3 == "thin-pool" { print $4 }'; }
 if [ ! -s "$2" ] || ! dmsetup status "$1" >/dev/null 2>&1; then exit 0; fi
-number=$(dmsetup info --columns --noheadings --separator : --options major,minor "$1") || exit 1
-dmsetup table --target thin | sed -n "s/^\\(docker-.*\\): 0 [0-9]* thin $number [0-9]*.*/\\1/p" |
-  while IFS= read -r volume; do dmsetup remove --retry -- "$volume" || exit 1; done || exit 1
+remove_volumes "$1" || exit 1
 if [ -S /run/udev/control ]; then udevadm settle --timeout=60; fi
 was=$(cat "$2") now=$(count "$1") || exit 1
 [ "$was" = "$now" ] || dmsetup message "$1" 0 "set_transaction_id $now $was\""""
-
-# $1 Docker's directory on the stack. Its pool is known by the files that carry it, removed or not.
-_REMOVE_LOOPS = """\
-kept=$(readlink -m -- "$1")/devicemapper/
-mine() {
-  for loop in $(dmsetup deps -o devname "$1" | grep -o 'loop[0-9]*'); do
-    case $(cat "/sys/block/$loop/loop/backing_file" 2>/dev/null) in "$kept"*) return 0 ;; esac
-  done
-  return 1
-}
-command -v dmsetup >/dev/null || exit 0
-for pool in $(dmsetup ls --target thin-pool 2>/dev/null | cut -f 1 | grep '^docker-.*-pool$'); do
-  mine "$pool" || continue
-  number=$(dmsetup info --columns --noheadings --separator : --options major,minor "$pool") || exit 1
-  dmsetup table --target thin | sed -n "s/^\\(docker-.*\\): 0 [0-9]* thin $number [0-9]*.*/\\1/p" |
-    while IFS= read -r volume; do dmsetup remove --retry -- "$volume" || exit 1; done || exit 1
-  dmsetup remove --retry -- "$pool" || exit 1
-done
-for file in /sys/block/loop*/loop/backing_file; do
-  case $(cat "$file" 2>/dev/null) in
-    "$kept"*) device=${file%/loop/backing_file}; losetup --detach "/dev/${device##*/}" || exit 1 ;;
-  esac
-done
-if [ -S /run/udev/control ]; then udevadm settle --timeout=60; fi"""
+)
 
 
 def steps(made: Instance) -> list[Step]:
-    """Before Docker starts. Undone when nothing of it runs or is mounted any more."""
+    """Before Docker starts. Undone when nothing of it runs or is mounted any more. A pool in files goes with Docker."""
     if not made.pool:
-        return [Step(sh("true"), sh(_REMOVE_LOOPS, made.root, timeout_s=600.0), "note the pool in files")]
+        return []
     count = f"{made.place.dir}/transaction"
     return [
         Step(

@@ -57,9 +57,20 @@ _WRITE = 'printf %s "$2" >"$1" && chmod 0755 -- "$1"'
 # $1 where it leads to, $2 the link.
 _UNLINK = 'if [ "$(readlink -- "$2")" = "$1" ]; then rm -f -- "$2"; fi'
 
+REMOVE_VOLUMES = r"""
+remove_volumes() {
+  number=$(dmsetup info --columns --noheadings --separator : --options major,minor "$1") || return 1
+  dmsetup table --target thin | sed -n "s/^\(docker-.*\): 0 [0-9]* thin $number [0-9]*.*/\1/p" |
+    while IFS= read -r volume; do dmsetup remove --retry -- "$volume" || exit 1; done
+}
+"""
+"""A function of the shell: the volumes that Docker has in a thin pool go, $1 its name."""
+
 # Functions that the ends of all engines share. Set before: name (the control group), dir (the place), root (on the
 # stack), programs (names of the engine's own programs, " a b ").
-_FUNCTIONS = r"""
+_FUNCTIONS = (
+    REMOVE_VOLUMES
+    + r"""
 groups() {
   find /sys/fs/cgroup -depth -type d \( -path "*/$name" -o -path "*/$name/*" -o -path "*/lxc.*.$name-*" \) 2>/dev/null
 }
@@ -90,6 +101,10 @@ mounts() {
 }
 unmount_all() {
   mounts | while IFS= read -r point; do umount -- "$point" || exit 1; done
+}
+# All but its own directory, which Docker mounts onto itself: what is open there may be the files of a pool.
+unmount_inside() {
+  mounts | grep -vxF -e "$(readlink -m -- "$root")" | while IFS= read -r point; do umount -- "$point" || exit 1; done
 }
 leave_groups() {
   groups | while IFS= read -r group; do rmdir -- "$group" 2>/dev/null || [ ! -d "$group" ] || exit 1; done
@@ -126,6 +141,20 @@ free_pool() {
   done || return 1
   if [ -S /run/udev/control ]; then udevadm settle --timeout=60; fi
 }
+# A pool that the engine made of files in its directory: known by these, removed or not.
+free_loops() {
+  kept=$(readlink -m -- "$root")/
+  loops=$(for file in /sys/block/loop*/loop/backing_file; do
+    case $(cat "$file" 2>/dev/null) in "$kept"*) file=${file%/loop/backing_file}; echo "${file##*/}" ;; esac
+  done)
+  [ -n "$loops" ] || return 0
+  for pool_of_files in $(dmsetup ls --target thin-pool 2>/dev/null | cut -f 1 | grep '^docker-.*-pool$'); do
+    dmsetup deps -o devname "$pool_of_files" | grep -o 'loop[0-9]*' | grep -qxF -e "$loops" || continue
+    remove_volumes "$pool_of_files" && dmsetup remove --retry -- "$pool_of_files" || return 1
+  done
+  for loop in $loops; do losetup --detach "/dev/$loop" || return 1; done
+  if [ -S /run/udev/control ]; then udevadm settle --timeout=60; fi
+}
 remove_root() {
   [ -e "$root" ] || return 0
   if [ "$(stat --file-system --format=%T -- "$root")" = btrfs ]; then
@@ -137,14 +166,16 @@ remove_root() {
   if [ -e "$root" ]; then rm -rf --one-file-system -- "$root"; fi
 }
 """
+)
 
 # $1 name, $2 place, $3 the engine's directory on the stack, $4 programs, $5 a thin pool or "". The
 # engine itself was asked to stop before.
 _END = (
     "name=$1 dir=$2 root=$3 programs=$4 pool=$5 way=/run/$1\n"
     + _FUNCTIONS
-    + "end_all && unmount_all && free_pool && leave_groups && forget_sockets && remove_root"
-)  # fmt: skip
+    + "end_all && unmount_inside && free_pool && free_loops && unmount_all && leave_groups && forget_sockets && "
+    + "remove_root"
+)
 
 # $1 place, $2 short way to it, the rest: names of programs, in the order in which they are asked to stop.
 _STOP = r"""
