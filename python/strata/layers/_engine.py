@@ -152,7 +152,10 @@ free_loops() {
     dmsetup deps -o devname "$pool_of_files" | grep -o 'loop[0-9]*' | grep -qxF -e "$loops" || continue
     remove_volumes "$pool_of_files" && dmsetup remove --retry -- "$pool_of_files" || return 1
   done
-  for loop in $loops; do losetup --detach "/dev/$loop" || return 1; done
+  for loop in $loops; do
+    # One that is detached by itself, as its last mount goes, may be gone by now.
+    losetup --detach "/dev/$loop" || [ ! -e "/sys/block/$loop/loop/backing_file" ] || return 1
+  done
   if [ -S /run/udev/control ]; then udevadm settle --timeout=60; fi
 }
 remove_root() {
