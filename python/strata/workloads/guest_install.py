@@ -29,6 +29,7 @@ _MIB = 1 << 20
 
 # What mmdebstrap installs, and the room that it takes while the packages lie there too, measured and rounded up.
 _CHOICES = {
+    "extract": (("--variant=extract", "--include=apt,?essential"), 300 * _MIB),
     "minimal": (("--variant=minbase",), 300 * _MIB),
     "standard": (("--variant=important", "--include=linux-image-amd64"), 700 * _MIB),
 }
@@ -56,8 +57,8 @@ class Install:
             Param(
                 "packages",
                 ParamType.CHOICE,
-                "minimal: what every Debian has, and apt; standard: what the installer's smallest system has, "
-                "with a kernel",
+                "extract: what every Debian has, and apt, unpacked and not configured, for a first look; minimal: the "
+                "same, configured; standard: what the installer's smallest system has, with a kernel",
                 default="standard",
                 choices=tuple(_CHOICES),
                 positional=True,

@@ -276,6 +276,19 @@ def test_an_installation_is_its_run_time_or_what_went_wrong() -> None:
         install.read(call("guest/install"), replace(output, exit_code=1, stderr="I: unpacks\nE: no room\n"))
 
 
+@pytest.mark.parametrize(
+    ("packages", "asked"),
+    [
+        ("extract", "--variant=extract --include=apt,?essential"),
+        ("minimal", "--variant=minbase"),
+        ("standard", "--variant=important --include=linux-image-amd64"),
+    ],
+)
+def test_an_installation_is_one_of_mmdebstrap_s_variants(packages: str, asked: str) -> None:
+    spec = call(f"guest/install({packages})")
+    assert " ".join(find(spec).plan(spec, DIRECTORY, "/scratch", 7).measure.argv).endswith(f" /scratch {asked}")
+
+
 def test_an_installation_needs_a_lab_with_packages_and_root() -> None:
     install = find(call("guest/install"))
     reasons = install.reasons_not_to_run(call("guest/install"), replace(FACTS, root=False, tools={}))
