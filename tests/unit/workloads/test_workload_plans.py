@@ -285,7 +285,7 @@ def test_an_installation_is_its_run_time_or_what_went_wrong() -> None:
     ],
 )
 def test_an_installation_is_one_of_mmdebstrap_s_variants(packages: str, asked: str) -> None:
-    spec = call(f"guest/install({packages})")
+    spec = call("guest/install", packages=packages)
     assert " ".join(find(spec).plan(spec, DIRECTORY, "/scratch", 7).measure.argv).endswith(f" /scratch {asked}")
 
 
