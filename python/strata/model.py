@@ -350,6 +350,7 @@ class Facts:
     # "subuid:NAME", "subgid:NAME" for every user who has ids for theirs
     id_maps: frozenset[str] = frozenset()
     io_control: str = ""  # the version of cgroups by which I/O can be limited: "1", "2"; "": by none
+    without: frozenset[str] = frozenset()  # known to have been left out of the kernel that runs: "xfs quotas"
 
 
 # ---------------------------------------------------------------- drivers

@@ -58,6 +58,9 @@ for file in subuid subgid; do sed -n "s/^\([^:]*\):.*/$file:\1/p" "/etc/$file" 2
 echo '@io_control'
 if grep -qsw io /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/unified/cgroup.controllers; then echo 2
 elif [ -e /sys/fs/cgroup/blkio/blkio.throttle.read_bps_device ]; then echo 1; fi
+echo '@without'
+# XFS tells of its quotas here wherever it has them.
+if [ -d /proc/fs/xfs ] && [ ! -e /proc/fs/xfs/xqm ]; then echo 'xfs quotas'; fi
 for pair; do
   tool=${pair%%=*}; how=${pair#*=}
   case $tool in
@@ -118,5 +121,6 @@ def parse(text: str) -> Facts:
         io_control=first("io_control"),
         cgroups=frozenset(line.strip() for line in sections.get("cgroups", []) if line.strip()),
         id_maps=frozenset(line.strip() for line in sections.get("id_maps", []) if line.strip()),
+        without=frozenset(line.strip() for line in sections.get("without", []) if line.strip()),
         modules=frozenset(line.strip().replace("-", "_") for line in sections.get("modules", []) if line.strip()),
     )

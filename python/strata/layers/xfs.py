@@ -66,6 +66,8 @@ OPTIONS = (
 FEATURES = {"reflink": "files may share blocks", "rmapbt": "map from blocks to their owners"}
 """Named because studies vary them; everything else goes through mkfs=."""
 
+_QUOTAS = ("uquota", "gquota", "pquota")
+
 
 def _make(spec: Call, uuid: str) -> list[str]:
     argv = ["mkfs.xfs", "-q", "-f", "-m", f"uuid={uuid}"]
@@ -83,6 +85,11 @@ def _check(spec: Call, facts: Facts) -> list[str]:
         value = int(spec[name] or 1)
         if value & (value - 1):
             reasons.append(f"XFS takes powers of two for {name}, not {format_size(value)}; round it to one.")
+    if quotas := [name for name in _QUOTAS if spec[name] and "xfs quotas" in facts.without]:
+        reasons.append(
+            f"The kernel {facts.kernel_text} was built without the quotas of XFS; leave {' and '.join(quotas)} out, or "
+            "boot a kernel that has them (CONFIG_XFS_QUOTA)."
+        )
     return reasons
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from strata.model import Facts, Testbed
 
-_SETS = ("filesystems", "schedulers", "modules", "cgroups", "id_maps")
+_SETS = ("filesystems", "schedulers", "modules", "cgroups", "id_maps", "without")
 
 
 def encode_facts(facts: Facts) -> str:

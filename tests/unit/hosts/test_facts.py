@@ -37,6 +37,8 @@ none [bfq]
 2:hugetlb
 @id_maps
 subuid
+@without
+xfs quotas
 @tool fio
 fio-3.39
 @tool mkfs.xfs
@@ -53,6 +55,7 @@ def test_known_answer() -> None:
     assert found.schedulers == {"none", "mq-deadline", "bfq"}
     assert found.tools == {"fio": "fio-3.39", "mkfs.xfs": "mkfs.xfs version 6.13.0", "quiet": "present"}
     assert (found.cgroups, found.id_maps) == ({"1:blkio", "2:hugetlb"}, {"subuid"})
+    assert found.without == {"xfs quotas"}
 
 
 def test_kernels_with_short_versions() -> None:

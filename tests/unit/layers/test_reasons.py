@@ -88,6 +88,13 @@ def test_an_xfs_option_that_the_kernel_lost(
         assert word in given[0]
 
 
+def test_quotas_that_the_kernel_was_built_without() -> None:
+    without = frozenset({"xfs quotas"})
+    (reason,) = reasons("xfs", {"pquota": True, "uquota": True}, without=without)
+    assert "leave uquota and pquota out" in reason and "CONFIG_XFS_QUOTA" in reason
+    assert reasons("xfs", {"pquota": True}) == reasons("xfs", {"noquota": True}, without=without) == []
+
+
 def test_an_option_that_the_kernel_does_not_have_yet() -> None:
     (reason,) = reasons("btrfs", {"discard": "async"}, kernel=(5, 5, 0))
     assert "came with Linux 5.6" in reason and "newer kernel" in reason
