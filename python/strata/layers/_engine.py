@@ -221,8 +221,13 @@ printf '%s\n' '#!/bin/sh' 'trap exit TERM' '/bin/busybox sleep 2147483 & wait' >
 chmod +x "$box/stay" && tar --create --file "$dir/probe.tar" --directory "$box" . || exit 1
 "$client" load "$dir/probe.tar" probe && "$client" create probe probe -- /stay >/dev/null &&
   "$client" start probe >/dev/null || exit 1
-awk '$5 == "/"' "/proc/$("$client" pid probe)/mountinfo" >"$dir/proof"
+mounted=$(awk '$5 == "/"' "/proc/$("$client" pid probe)/mountinfo")
 status=$?
+loop=$(printf '%s\n' "$mounted" | sed -n 's|.* - [^ ]* /dev/\(loop[0-9]*\) .*|\1|p')
+{
+  [ -z "$loop" ] || sed 's/^/backing /' "/sys/block/$loop/loop/backing_file"
+  printf '%s\n' "$mounted"
+} >"$dir/proof"
 "$client" stop probe >/dev/null && "$client" remove probe >/dev/null && "$client" forget probe >/dev/null || exit 1
 rm -rf -- "$box" "$dir/probe.tar"
 exit $status"""
@@ -370,6 +375,7 @@ class Root:
     fstype: str
     source: str
     options: Mapping[str, str]
+    backing: str = ""  # of a loop device: its file
 
 
 def in_pool(root: Root, below: Provides) -> bool:
@@ -388,7 +394,8 @@ def root_of(seen: Sequence[Completed]) -> Root | str:
     if len(left) < 5 or len(right) < 3:
         return "What the kernel said of the root of a container cannot be read; report this as a bug."
     pairs = (option.partition("=") for option in right[2].split(","))
-    return Root(left[3], right[0], right[1], {name: value for name, _, value in pairs})
+    backing = next((line.removeprefix("backing ") for line in lines if line.startswith("backing ")), "")
+    return Root(left[3], right[0], right[1], {name: value for name, _, value in pairs}, backing)
 
 
 def info_of(made: Instance, seen: Sequence[Completed]) -> dict[str, object] | str:

@@ -41,8 +41,8 @@ def user_reasons(spec: Call, facts: Facts) -> list[str]:
     if files := [f"/etc/{name}" for name in ("subuid", "subgid") if f"{name}:{user}" not in facts.id_maps]:
         reasons.append(
             f"The user {user} has no ids for containers in {' and '.join(files)}; "
-            f"`usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}` gives some, and where there is no "
-            f"such user `useradd {user}` makes one who has some."
+            f"`usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}` gives some; if there is no "
+            f"such user, `useradd {user}` makes one who has some."
         )
     return reasons
 

@@ -318,7 +318,7 @@ def _shows(how: str, made: Instance, below: Provides, root: Root) -> bool:
         case "devmapper":
             return root.source.startswith(f"/dev/mapper/{below.thin_pool}-snap-")
         case _:
-            return root.source.startswith("/dev/loop") and root.inside == "/"
+            return root.inside == "/" and f"{made.root}/blockfile/" in root.backing
 
 
 DRIVER = ContainerdDriver()

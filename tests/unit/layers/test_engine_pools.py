@@ -8,6 +8,7 @@ import pytest
 
 from strata.errors import BadInput
 from strata.layers import drivers
+from strata.model import Completed
 
 from .layer_cases import PLACE, below, captured, facts, spec
 
@@ -58,6 +59,22 @@ def test_another_pool_of_docker_is_a_difference(index: int, old: str, new: str, 
 def test_docker_on_another_pool_than_the_one_below_is_a_difference(index: int, old: str, new: str, word: str) -> None:
     answers = captured("docker", "direct-lvm")
     assert word in " ".join(answers.differences(answers.with_stdout(index, old, new)))
+
+
+@pytest.mark.parametrize(
+    ("file", "fallen_back"), [("/below/containerd/blockfile/snapshots/1", False), ("/home/users/disk.img", True)]
+)
+def test_a_loop_device_is_the_root_of_a_container_only_if_its_file_is_ours(file: str, fallen_back: bool) -> None:
+    ground = replace(below("containerd")[0], path="/below", mount="/below")
+    said = (
+        '{"state": "ok", "root": "/below/containerd"}',
+        f"backing {file}\n9 1 7:3 / / rw - ext4 /dev/loop3 rw\n",
+        "/below",
+    )
+    seen = [Completed((), 0, text, "", 0.1) for text in said]
+    wrong = drivers()["containerd"].differences(spec("containerd", {"snapshotter": "blockfile"}), [ground], PLACE, seen)
+    assert any("which is not what blockfile makes" in sentence for sentence in wrong) is fallen_back
+    assert len(wrong) == fallen_back
 
 
 @pytest.mark.parametrize(
