@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from strata.layers import _limits
 from strata.layers._daemon import FIND, UNMARKED, end
-from strata.layers._device import fields, first, module_reasons
+from strata.layers._device import fields, first, io_uring_reasons, module_reasons
 from strata.layers._loop import ATTACH_WITHOUT_DISCARDS, DETACH_AND_REMOVE, SHOW
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
@@ -24,8 +24,6 @@ O_DIRECT = 0o40000 | 0o200000  # on x86, and on ARM; there the other one is said
 UNSAFE = (
     "qsd(cache=unsafe) acknowledges flushes and does not carry them out: a crash of the host loses what was written."
 )
-
-IO_URING_SINCE = (5, 1)
 
 INFO = LayerInfo(
     name="qsd",
@@ -133,8 +131,7 @@ class QsdDriver:
                 f"QEMU refuses aio=native with cache={spec['cache']}, which goes through the page cache; "
                 "take cache=none or cache=directsync, or another aio."
             )
-        if spec["aio"] == "io_uring" and facts.kernel[:2] < IO_URING_SINCE:
-            reasons.append(f"The kernel {facts.kernel_text} has no io_uring; boot Linux 5.1 or newer.")
+        reasons += io_uring_reasons(spec, facts)
         if fuse and spec["discard"] == "unmap":
             reasons.append(
                 "nbdfuse makes discards of writes of zeros, which then need not read as zeros; "

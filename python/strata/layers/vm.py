@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from strata.layers import _beside, _libvirt, _limits, _own_image
 from strata.layers._daemon import UNMARKED
+from strata.layers._device import io_uring_reasons
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
     Call,
@@ -229,6 +230,7 @@ class VmDriver:
                 f"QEMU refuses vm(cache={spec['cache']}, aio=native): Linux has no asynchronous I/O through the page "
                 "cache; choose cache=none or directsync, or aio=threads or io_uring."
             )
+        reasons += io_uring_reasons(spec, facts)
         if spec["iothread"] and not str(spec["bus"]).startswith("virtio"):
             reasons.append(f"vm(bus={spec['bus']}) has no iothread; choose bus=virtio-blk or virtio-scsi, or leave it.")
         if spec["detect_zeroes"] == "unmap" and not spec["discard"]:

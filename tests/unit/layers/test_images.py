@@ -81,8 +81,9 @@ def test_what_the_machine_must_have() -> None:
     by_nbd = spec("qsd", {"export": "nbd"})
     assert any("has no nbd" in reason for reason in QSD.reasons_not_to_run(by_nbd, facts(modules=frozenset())))
     assert QSD.reasons_not_to_run(by_nbd, facts(filesystems=())) == []
-    old = QSD.reasons_not_to_run(spec("qsd", {"aio": "io_uring"}), facts(kernel=(4, 19, 0)))
-    assert any("no io_uring" in reason for reason in old)
+    for layer in ("qsd", "vm"):
+        old = drivers()[layer].reasons_not_to_run(spec(layer, {"aio": "io_uring"}), facts(kernel=(4, 19, 0)))
+        assert any("no io_uring" in reason for reason in old)
 
 
 def served(cache: str) -> list[dict[str, object]]:
