@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from strata.layers._steps import output, sh
-from strata.model import Command, Completed, Facts
+from strata.model import Call, Command, Completed, Facts
 
 SETTLE = """\
 settle() {
