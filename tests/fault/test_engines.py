@@ -186,6 +186,8 @@ def networks() -> set[str]:
         "disk | btrfs | docker(btrfs)",
         "disk | ext4 | containerd",
         "disk | btrfs | lxd(btrfs)",
+        "disk | btrfs | incus(btrfs)",
+        "disk | ext4 | lxc",
     ],
 )
 def test_killed_in_the_middle_of_25_containers(stack: str, users: Users, tmp_path: Path) -> None:
@@ -201,9 +203,14 @@ def test_the_users_docker_runs_on(stack: str, users_docker: UsersDocker, tmp_pat
 
 
 def killed_and_cleaned(stack: str, directory: Path) -> None:
-    program = {"podman": "podman", "docker": "dockerd", "containerd": "ctr", "lxd": "lxd"}[
-        stack.split(" | ")[2].partition("(")[0]
-    ]
+    program = {
+        "podman": "podman",
+        "docker": "dockerd",
+        "containerd": "ctr",
+        "lxd": "lxd",
+        "incus": "/usr/libexec/incus/incusd",
+        "lxc": "lxc-start",
+    }[stack.split(" | ")[2].partition("(")[0]]
     if shutil.which(program) is None or ("fuse" in stack and shutil.which("fuse-overlayfs") is None):
         pytest.skip(f"{program} or what it needs is not installed; scripts/os-packages.sh test installs it")
     had = networks()
