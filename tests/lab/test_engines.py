@@ -34,7 +34,10 @@ STACKS = {
         "disk | xfs | lxd(dir)",
     ],
     "btrfs": [f"disk | btrfs | {engine}(btrfs)" for engine in ("podman", "docker", "containerd", "incus", "lxd")],
-    "zfs": [f"disk | zfs | {engine}(zfs)" for engine in ("podman", "docker", "incus", "lxd")],
+    "zfs": [
+        *(f"2*disk | zfs(mirror=2) | {engine}(zfs)" for engine in ("podman", "docker", "incus")),
+        "disk | zfs | lxd(zfs)",
+    ],
     "thin pools": [
         f"{POOL} | containerd(devmapper, base_size=512M, fs=ext4)",
         f"{POOL} | containerd(devmapper, base_size=1G, fs=xfs)",

@@ -85,6 +85,8 @@ CASES = {
     "containerd-devmapper": (f"{POOL} | containerd(devmapper, base_size=512M)", 13, 25),
     "podman-zfs": ("disk | zfs | podman(zfs)", 13, 25),
     "docker-zfs": ("disk | zfs | docker(zfs)", 13, 25),
+    "incus-zfs": ("disk | zfs | incus(zfs)", 13, 10),
+    "lxd-zfs": ("disk | zfs | lxd(zfs)", 13, 10),
     "incus-lvm": (f"{POOL} | incus(lvm, base_size=512M)", 13, 10),
     "lxd-lvm": (f"{POOL} | lxd(lvm, base_size=512M)", 13, 10),
     "docker-devicemapper": (f"{POOL} | docker(devicemapper, base_size=512M, fs=ext4)", 12, 25),
