@@ -35,8 +35,8 @@ done
 sync /grown || said=${said:-not written}
 wc -c </grown; echo "$said\""""
 
-# Engines write to the root of a container as they stop and remove it, and some cannot where it is full: Podman's overlay
-# under quotas, Incus on ZFS. ZFS gives room back a while later.
+# Engines write to the root of a container as they stop and remove it, which some cannot where it is full: Podman under
+# quotas, Incus on ZFS. ZFS gives room back a while later.
 _EMPTY = ": >/grown; rm -f /grown; sync; sync"
 
 # Where refusal says something of the base size: it counts the image too, and what the file system keeps for itself.
@@ -80,7 +80,7 @@ class Outgrow(_on_engine.OnEngine):
         blocks = -(-most // _BLOCK)
         grow = (client, "exec", "c1", "/bin/sh", "-c", _GROW, "sh", str(blocks))
         phases = (
-            # Before there is a container: some engines take all the room of one as they make it (containerd's blockfile).
+            # Before there is a container: containerd's blockfile takes all the room of one as it makes it.
             Phase("room before", [(client, "room")], keep=True),
             _on_engine.created(client, ["c1"]),
             _on_engine.each(client, "start", ["c1"]),
