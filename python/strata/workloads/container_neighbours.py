@@ -37,14 +37,18 @@ _BLOCK = {"write": 64 * _KIB, "read": 64 * _KIB, "randwrite": 4 * _KIB, "randrea
 # A limit counts as held up to here: a group may use up at the end what it was short of at the start.
 _SLACK = 1.1
 
-# In a container. $1 directory that all see, $2 its name, the rest: what to start when all are ready.
+# In a container. $1 directory that all see, $2 its name, the rest: what to start when all are ready. fio says what went
+# wrong in the file that it was to write.
 _PLAY = """\
 : >"$1/ready-$2" && number=0
 until [ -e "$1/go" ]; do
-  number=$((number + 1)); [ "$number" -lt 6000 ] || exit 1
+  number=$((number + 1)); [ "$number" -lt 6000 ] || { echo "it was not told to begin" >&2; exit 1; }
   sleep 0.1
 done
-shift 2; exec "$@\""""
+said=$1/$2.json; shift 2
+"$@" && exit
+code=$?; grep -e '^fio' -e '"error" : [1-9]' "$said" | tail -n 3 >&2
+echo "fio ended with exit code $code" >&2; exit $code"""
 
 # Beside them. $1 client, $2 that directory, $3 how many they are, $4 seconds. Prints the bytes that the devices read
 # and wrote before, and the processor's time before and after.

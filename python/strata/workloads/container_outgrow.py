@@ -37,7 +37,7 @@ wc -c </grown; echo "$said\""""
 
 # Engines write to the root of a container as they stop and remove it, which some cannot where it is full: Podman under
 # quotas, Incus on ZFS. ZFS gives room back a while later.
-_EMPTY = ": >/grown; rm -f /grown; sync; sync"
+_EMPTY = "rm -f /grown || : >/grown; sync; sync"
 
 # Where refusal says something of the base size: it counts the image too, and what the file system keeps for itself.
 _NEAR = 0.5
