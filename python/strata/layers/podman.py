@@ -74,8 +74,18 @@ least() {
   echo "$have"
 }
 files=$(least nofile 1024) processes=$(least nproc 8192)
+# The filter that Podman would take, but that what libaio asks first is unknown there instead of forbidden: decision 36.
+filter=
+for file in /etc/containers/seccomp.json /usr/share/containers/seccomp.json; do
+  if [ -r "$file" ]; then
+    sed '/^[[:space:]]*"io_pgetevents\\(_time64\\)\\{0,1\\}",$/d' "$file" >"$dir/seccomp.json" || exit 1
+    filter="seccomp_profile = \\"$dir/seccomp.json\\""
+    break
+  fi
+done
 cat >"$dir/containers.conf" <<END
 [containers]
+$filter
 default_ulimits = ["nofile=$files:$files", "nproc=$processes:$processes"]
 netns = "none"
 [engine]
