@@ -97,8 +97,8 @@ class CommandFailed(VisitFailed):
 def _shown(argv: tuple[str, ...]) -> str:
     """A command in a sentence: of a shell script only what it was given; the journal holds the whole."""
     if argv[:2] == ("sh", "-c") and len(argv) > 4:
-        return " ".join(("sh -c ...", *argv[4:]))
-    return " ".join(argv)
+        argv = ("sh", "-c", "...", *argv[4:])
+    return " ".join("..." if "\n" in word else word for word in argv)
 
 
 class CommandTimedOut(CommandFailed):

@@ -80,6 +80,7 @@ class LayerInfo:
     deployed: bool = True  # False: a state or an instrument of measurements, which no recipe builds to stay
     # what a workload may ask of an engine (`WorkloadInfo.asks`) and this one has not -> why, and what to do instead
     lacks: Mapping[str, str] = field(default_factory=dict)
+    lacks_by: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, once that argument is given
     only_for: Mapping[str, str] = field(default_factory=dict)  # program of `tools` -> what it is needed for alone
 
 
@@ -106,6 +107,7 @@ class WorkloadInfo:
     in_guest: bool = False  # only where the target is in a guest
     on: str = ""  # the layer that its stack must have
     asks: str = ""  # what the engine has to be able to, beside the life of containers: "build", "copy" ...
+    asks_by: Mapping[str, str] = field(default_factory=dict)  # the same, once that argument is given
 
 
 Catalogue = Mapping[str, LayerInfo]
@@ -270,6 +272,7 @@ class Provides:
     mount: str | None = None  # DIRECTORY: the mount point it lies on, when we mounted it
     name: str | None = None  # what the layer's own tools call it: a pool, a volume group and volume
     filesystem: str | None = None  # DIRECTORY: its type, where that is known: "btrfs"
+    quotas: bool | None = None  # DIRECTORY: whether a part of it can be kept to a size; None: not known
     thin_pool: str | None = None  # BLOCK: the pool that it is a thin volume of, by the name of device mapper
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
     meanwhile: tuple[Meanwhile, ...] = ()  # what goes on while workloads above it are measured

@@ -44,6 +44,7 @@ STACKS = {
         f"{POOL} | incus(lvm, base_size=1G, fs=ext4)",
         f"{POOL} | incus(lvm, base_size=1G, fs=xfs)",
         f"{POOL} | lxd(lvm, base_size=1G, fs=ext4)",
+        f"{POOL} | lxd(lvm, base_size=1G, fs=xfs)",
     ],
     "Debian 12": [
         "disk | ext4 | docker(devicemapper, base_size=1G)",

@@ -54,7 +54,12 @@ done </proc/self/mounts 2>/dev/null
 echo '@id_maps'
 for tool in newuidmap newgidmap; do command -v "$tool" >/dev/null && echo "$tool"; done
 for file in subuid subgid; do grep -qsE "^($(id -un)|$(id -u)):" "/etc/$file" && echo "$file"; done
-for file in subuid subgid; do sed -n "s/^\([^:]*\):.*/$file:\1/p" "/etc/$file" 2>/dev/null; done
+for file in subuid subgid; do
+  sed -n 's/^\([^:]*\):.*/\1/p' "/etc/$file" 2>/dev/null | sort -u | while read -r name; do
+    # Of users that there are: the files may still name others.
+    id -- "$name" >/dev/null 2>&1 && echo "$file:$name"
+  done
+done
 echo '@io_control'
 if grep -qsw io /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/unified/cgroup.controllers; then echo 2
 elif [ -e /sys/fs/cgroup/blkio/blkio.throttle.read_bps_device ]; then echo 1; fi

@@ -315,6 +315,7 @@ def provides(made: Instance, below: Provides) -> Provides:
         mount=below.mount,
         name=made.engine,
         filesystem=below.filesystem,
+        quotas=below.quotas,
         thin_pool=below.thin_pool,
         can={} if below.thin_pool is None else {"snapshot": partial(_no_snapshot, made.engine)},
     )
@@ -393,9 +394,15 @@ def root_of(seen: Sequence[Completed]) -> Root | str:
     left, right = (words[0].split(), words[1].split()) if len(words) == 2 else ([], [])
     if len(left) < 5 or len(right) < 3:
         return "What the kernel said of the root of a container cannot be read; report this as a bug."
-    pairs = (option.partition("=") for option in right[2].split(","))
+    inside, source, shown = (_plain(word) for word in (left[3], right[1], right[2]))
+    pairs = (option.partition("=") for option in shown.split(","))
     backing = next((line.removeprefix("backing ") for line in lines if line.startswith("backing ")), "")
-    return Root(left[3], right[0], right[1], {name: value for name, _, value in pairs}, backing)
+    return Root(inside, right[0], source, {name: value for name, _, value in pairs}, backing)
+
+
+def _plain(word: str) -> str:
+    """Of mountinfo, which writes blanks and backslashes as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), word)
 
 
 def info_of(made: Instance, seen: Sequence[Completed]) -> dict[str, object] | str:
@@ -478,13 +485,19 @@ def no_filesystem(what: str, filesystem: str, facts: Facts) -> str:
     return f"The kernel {facts.kernel_text} has no {filesystem}, which {what} needs; boot a kernel that has it."
 
 
-def needs_quotas(engine: str, driver: str, below: Provides) -> None:
-    """Raises BadInput where the driver keeps a container to a size by project quotas and these are known to be
-    impossible below it."""
-    if below.filesystem not in (None, "xfs"):
+def needs_quotas(engine: str, driver: str, below: Provides, wanted: str = "xfs(pquota)") -> None:
+    """Raises BadInput where the driver keeps a container to a size by quotas of the file system below it, `wanted`, and
+    these are known not to be there."""
+    filesystem = wanted.partition("(")[0]
+    if below.filesystem not in (None, filesystem):
         raise BadInput(
-            f"{engine}({driver}) keeps a container to a size by the quotas of XFS alone, and below it is "
-            f"{below.filesystem}; leave out base_size, or put it on xfs(pquota)."
+            f"{engine}({driver}) keeps a container to a size by the quotas of {filesystem} alone, and below it is "
+            f"{below.filesystem}; leave out base_size, or put it on {wanted}."
+        )
+    if below.quotas is False:
+        raise BadInput(
+            f"{engine}({driver}) keeps a container to a size by the quotas of {filesystem}, which are off below it; "
+            f"write {wanted} there, or leave out base_size."
         )
 
 

@@ -106,6 +106,7 @@ class FileSystem:
     keeping: str  # words of mkfs with which it discards nothing
     sets_uuid: str  # pattern of the words that `mkfs=` may not hold, because they would change the UUID
     check: Callable[[Call, Facts], list[str]] = _no_reasons
+    quotas: str = ""  # the argument with which a directory of it can be kept to a size
     arity: Callable[[Call, int], list[str]] = _any_number
     usable: Callable[[Call, Sequence[int]], int] = _whole  # upper bound of what fits, in bytes
     unmake: Callable[[str, Sequence[str]], Command] = wipe  # (UUID, devices) -> what undoes mkfs
@@ -139,7 +140,10 @@ class FileSystem:
         sizes = [each.size_bytes for each in below if each.size_bytes is not None]
         fits = self.usable(spec, sizes) if len(sizes) == len(below) else None
         can = self.can(spec, [each.path for each in below], place)
-        return Provides(Kind.DIRECTORY, mount_point, fits, mount=mount_point, filesystem=self.info.name, can=can)
+        quotas = bool(spec[self.quotas]) if self.quotas else None
+        return Provides(
+            Kind.DIRECTORY, mount_point, fits, mount=mount_point, filesystem=self.info.name, quotas=quotas, can=can
+        )
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         devices, mount_point = [each.path for each in below], mount_point_of(place)

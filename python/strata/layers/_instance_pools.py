@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strata.errors import BadInput
-from strata.layers._engine import Instance, Root, needs_filesystem, text
+from strata.layers._engine import Instance, Root, needs_filesystem, needs_quotas, text
 from strata.layers._lvm import SETTINGS
 from strata.layers._steps import sh
 from strata.model import Call, Kind, Place, Provides, Step
@@ -145,6 +145,8 @@ def check(engine: str, spec: Call, below: Provides) -> None:
     backend = str(spec["backend"])
     if backend in ("btrfs", "zfs") and below.kind is Kind.DIRECTORY:
         needs_filesystem(engine, backend, below, backend)
+    if backend == "btrfs" and spec["base_size"] is not None:
+        needs_quotas(engine, backend, below, "btrfs(quotas)")
     if backend == "lvm" and below.thin_pool is None:
         raise BadInput(f"{engine}(lvm) makes volumes in a thin pool; put it right on lvmthin.")
     if backend != "lvm" and below.kind is Kind.BLOCK:

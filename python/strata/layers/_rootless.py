@@ -6,6 +6,8 @@ containers, so a call enters one of the visit's own first, and all that it start
 
 from __future__ import annotations
 
+import re
+
 from strata.model import Call, Facts, Param, ParamType
 
 USER = Param(
@@ -13,6 +15,9 @@ USER = Param(
     ParamType.TEXT,
     "rootless: whose Podman it is, a user of this machine with ids in /etc/subuid and /etc/subgid; root unless said",
 )
+
+# As useradd(8) takes them.
+_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,30}[a-z0-9_$-]?")
 
 _OF_ROOT = {"btrfs": "removes subvolumes", "zfs": "makes data sets"}
 
@@ -26,6 +31,10 @@ def user_reasons(spec: Call, facts: Facts) -> list[str]:
     user, driver = user_of(spec), str(spec["driver"])
     if user is None:
         return []
+    if user in ("root", "0"):
+        return [f"podman(user={user}) is root's Podman, which it is without that; leave user out, or name another."]
+    if not _NAME.fullmatch(user):
+        return [f"'{user}' is no name of a user; write user= with one of those that `getent passwd` shows."]
     reasons = []
     if driver in _OF_ROOT:
         reasons.append(

@@ -450,6 +450,7 @@ DRIVER = FileSystem(
     keeping="-K",
     sets_uuid=r"^-[A-Za-z]*U|^--u",
     check=_check,
+    quotas="quotas",
     arity=_arity,
     usable=_usable,
     unmake=_unmake,

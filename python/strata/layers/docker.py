@@ -191,6 +191,8 @@ class DockerDriver:
             needs_filesystem("docker", str(spec["driver"]), below[0], str(spec["driver"]))
         if spec["driver"] in ("overlay2", "vfs") and spec["base_size"] is not None:
             needs_quotas("docker", str(spec["driver"]), below[0])
+        if spec["driver"] == "btrfs" and spec["base_size"] is not None:
+            needs_quotas("docker", "btrfs", below[0], "btrfs(quotas)")
         return provides(_made(below, place), below[0])
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:

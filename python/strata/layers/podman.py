@@ -54,6 +54,7 @@ INFO = LayerInfo(
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.ENGINE,
     lacks=NO_INSTANCES,
+    lacks_by={"user": {"limit": "a user's own Podman may not limit I/O; leave out the limit, or user="}},
     tools={"podman": "podman", "conmon": "conmon", "runc": "runc", "crun": "crun", "zfs": "zfsutils-linux",
            "setpriv": "util-linux", **TOOLS},
 )  # fmt: skip

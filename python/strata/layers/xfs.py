@@ -181,6 +181,7 @@ DRIVER = FileSystem(
     keeping="-K",
     sets_uuid=r"uuid=",
     check=_check,
+    quotas="pquota",
     ask=_ask,
     answer=_answer,
     can=_can,

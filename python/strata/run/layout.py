@@ -135,9 +135,11 @@ def lay_out(
     attempt: int,
     guest_image: GuestImage | None = None,
     beside: Sequence[Beside] = (),
+    filesystem: str | None = None,
 ) -> Layout:
     """`disks` holds at least as many of each role as the stack takes; `work_dir` is absolute. `beside`: one for each
-    guest of the stack, where guests are started beside the measured machine.
+    guest of the stack, where guests are started beside the measured machine. `filesystem`: what a directory of the
+    user's that it stands on is of, where that is known.
 
     What stands above a layer that starts a guest is in that guest.
     """
@@ -171,6 +173,8 @@ def lay_out(
                 f"nothing is built in a guest from an image of your own; take {node.call.text} out, or image= of vm."
             )
         provides = _inherited(driver.provides(node.call, below, place), below)
+        if node.call.name == "existing":
+            provides = replace(provides, filesystem=filesystem)
         placed.append(Placed(node, driver, place, below, provides, tenant))
         return provides
 

@@ -95,7 +95,9 @@ def make(
     ]
     # What no machine can run is wrong with the campaign; what one of them cannot, with the stacks that it carries.
     problems = [
-        Problem(reason, where=call) for call, reason in refused[0] if all((call, reason) in each for each in refused)
+        Problem(reason.removeprefix(f"{call}: "), where=call)
+        for call, reason in refused[0]
+        if all((call, reason) in each for each in refused)
     ]
     skipped: dict[str, tuple[str, ...]] = {}
     known: dict[int, dict[str, list[str]]] = {}
@@ -120,6 +122,10 @@ def make(
         if directory is not None:
             reasons += directory.reasons
             reasons += unfit.of_room(directory.free_bytes, f"{path} has", workloads)
+            try:
+                _laid_out(stack, drivers, disks, "/", filesystem=directory.filesystem)
+            except BadInput as error:
+                reasons += [str(problem) for problem in error.problems]
         elif not misfits:
             try:
                 reasons += unfit.of_memory(stack, drivers, guests)
@@ -283,11 +289,20 @@ def _laid_out(
     guest_image: GuestImage | None = None,
     *,
     beside: bool = False,
+    filesystem: str | None = None,
 ) -> layout.Layout:
     count = layout.guest_count(stack, drivers) if beside else 0
     reaches = [Beside(f"{work_dir}/guest{number}", _PORT, _PORT) for number in range(1, count + 1)]
     return layout.lay_out(
-        stack, drivers, disks, work_dir=work_dir, run_uuid=_NO_RUN, attempt=1, guest_image=guest_image, beside=reaches
+        stack,
+        drivers,
+        disks,
+        work_dir=work_dir,
+        run_uuid=_NO_RUN,
+        attempt=1,
+        guest_image=guest_image,
+        beside=reaches,
+        filesystem=filesystem,
     )
 
 

@@ -93,18 +93,26 @@ def of_asked(
     engines = [node.call for node in stack.top.walk() if drivers[node.call.name].info.provides is Kind.ENGINE]
     reasons = []
     for call, workload in workloads:
-        asks = workload.info.asks
-        for engine in engines if asks else []:
+        wanted = {workload.info.asks, *(ask for name, ask in workload.info.asks_by.items() if _given(call, name))}
+        for engine in engines:
             info = drivers[engine.name].info
-            if asks in info.lacks:
-                reasons.append(f"{call.text} asks {engine.text} to {asks}, and {info.lacks[asks]}.")
-            reasons += [
-                f"{call.text} asks {engine.text} to {asks}, which takes {tool}; install the Debian package "
-                f"{info.tools[tool]}."
-                for tool, what in info.only_for.items()
-                if what == asks and tool not in facts.tools
-            ]
+            lacks = dict(info.lacks)
+            for name, more in info.lacks_by.items():
+                lacks |= more if _given(engine, name) else {}
+            for asks in sorted(wanted - {""}):
+                if asks in lacks:
+                    reasons.append(f"{call.text} asks {engine.text} to {asks}, and {lacks[asks]}.")
+                reasons += [
+                    f"{call.text} asks {engine.text} to {asks}, which takes {tool}; install the Debian package "
+                    f"{info.tools[tool]}."
+                    for tool, what in info.only_for.items()
+                    if what == asks and tool not in facts.tools
+                ]
     return reasons
+
+
+def _given(call: Call, name: str) -> bool:
+    return call.values.get(name) is not None
 
 
 def _a(kind: Kind) -> str:

@@ -114,6 +114,7 @@ class Neighbours(_on_engine.OnEngine):
         ),
         primary="bandwidth",
         accepts=frozenset({Kind.ENGINE}),
+        asks_by={"bps": "limit", "iops": "limit"},
         tools={**_image.TOOLS, "fio": "fio", "awk": "mawk", "findmnt": "util-linux"},
     )  # fmt: skip
 

@@ -41,7 +41,7 @@ def test_whether_the_base_size_holds(stack: str, program: str, honoured: int | N
 @pytest.mark.parametrize(
     ("stack", "why"),
     [
-        ("disk | ext4 | podman(base_size=1G)", "by the quotas of XFS alone, and below it is ext4"),
+        ("disk | ext4 | podman(base_size=1G)", "by the quotas of xfs alone, and below it is ext4"),
         ("disk | btrfs | podman(btrfs, base_size=1G)", "refuses the option"),
         ("disk | ext4 | docker(fuse-overlayfs, base_size=1G)", "refuses the option"),
     ],

@@ -77,6 +77,18 @@ def test_a_loop_device_is_the_root_of_a_container_only_if_its_file_is_ours(file:
     assert len(wrong) == fallen_back
 
 
+def test_a_directory_with_a_blank_in_its_name_is_where_the_containers_are() -> None:
+    ground = replace(below("containerd")[0], path="/my disk", mount="/my disk")
+    upper = "/my\\040disk/containerd/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/1/fs"
+    said = (
+        '{"state": "ok", "root": "/my disk/containerd"}',
+        f"9 1 0:3 / / rw - overlay overlay rw,upperdir={upper}\n",
+        "/my disk",
+    )
+    seen = [Completed((), 0, text, "", 0.1) for text in said]
+    assert drivers()["containerd"].differences(spec("containerd"), [ground], PLACE, seen) == []
+
+
 @pytest.mark.parametrize(
     ("layer", "how", "thin_pool", "sentence"),
     [

@@ -91,6 +91,8 @@ def test_a_user_whose_podman_it_is_to_be() -> None:
     assert reasons("podman", machine, user="ann") == reasons("podman", machine)
     poor = reasons("podman", machine, user="bob")
     assert "The user bob has no ids for containers in /etc/subuid and /etc/subgid" in poor and "bob` gives some" in poor
+    assert "leave user out" in reasons("podman", replace(facts(), id_maps=IDS | {"subuid:root"}), user="root")
+    assert "'a b' is no name of a user" in reasons("podman", machine, user="a b")
     half = reasons("podman", replace(machine, id_maps=IDS - {"subgid:ann", "newuidmap"}), user="ann")
     assert "needs newuidmap to give" in half and "in /etc/subgid;" in half
 

@@ -41,6 +41,8 @@ def reasons(stack: str, load: str, *tools: str) -> list[str]:
         ("disk | ext4 | lxc", "container/build", "builds no images"),
         ("disk | btrfs | incus(btrfs)", "container/build", "measure building with podman or docker"),
         ("disk | ext4 | containerd", "container/build", "takes buildah; install the Debian package buildah"),
+        ("disk | ext4 | podman(user=ann)", "container/neighbours(2, bps=1M)", "a user's own Podman may not limit I/O"),
+        ("disk | ext4 | podman(user=ann)", "container/neighbours(2, iops=9)", "leave out the limit, or user="),
     ],
 )
 def test_an_engine_that_cannot_is_told_of(stack: str, load: str, words: str) -> None:
@@ -52,6 +54,8 @@ def test_an_engine_that_cannot_is_told_of(stack: str, load: str, words: str) -> 
     ("stack", "load"),
     [
         ("disk | ext4 | podman", "container/build"),
+        ("disk | ext4 | podman", "container/neighbours(2, bps=1M)"),
+        ("disk | ext4 | podman(user=ann)", "container/neighbours(2)"),
         ("disk | ext4 | containerd", "container/build"),
         ("disk | ext4 | lxc", "instance/restore"),
         ("disk | ext4 | lxd", "instance/publish"),

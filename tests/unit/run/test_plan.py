@@ -183,6 +183,31 @@ def test_the_user_s_own_directory_is_skipped_where_it_cannot_carry_the_data() ->
     assert len(plan(expression, load, own={"/srv": Directory((), 2 << 30, "ext4")}).runnable) == 2
 
 
+def test_an_engine_is_refused_on_a_directory_of_another_file_system_than_its_driver_works_on() -> None:
+    stack, load = "existing(/srv) | docker(btrfs)", "container/lifecycle(2)"
+    reasons = plan(stack, load, own={"/srv": Directory((), 9 << 30, "ext4")}).skipped[stack]
+    assert any("docker(btrfs) needs btrfs below it, and that is ext4" in reason for reason in reasons)
+    there = plan(stack, load, own={"/srv": Directory((), 9 << 30, "btrfs")}).skipped.get(stack, ())
+    assert not any("needs btrfs" in reason for reason in there)
+
+
+@pytest.mark.parametrize(
+    ("stack", "sentence"),
+    [
+        ("disk | btrfs | docker(btrfs, base_size=1G)", "write btrfs(quotas) there"),
+        ("disk | btrfs | lxd(btrfs, base_size=1G)", "write btrfs(quotas) there"),
+        ("disk | xfs | docker(base_size=1G)", "write xfs(pquota) there"),
+        ("disk | xfs | podman(base_size=1G)", "write xfs(pquota) there"),
+        ("disk | ext4 | podman(base_size=1G)", "put it on xfs(pquota)"),
+        ("disk | btrfs(quotas) | docker(btrfs, base_size=1G)", None),
+        ("disk | xfs(pquota) | podman(base_size=1G)", None),
+    ],
+)
+def test_a_base_size_needs_quotas(stack: str, sentence: str | None) -> None:
+    said = " ".join(plan(stack, "container/lifecycle(2)").skipped.get(stack, ()))
+    assert sentence in said if sentence else "quotas" not in said
+
+
 def test_the_disk_below_the_user_s_own_directory_has_figures_and_is_in_the_commands() -> None:
     made = plan("existing(/srv)", own={"/srv": Directory((), 2 << 30, "ext4", ("/dev/vda",))})
     assert "disk.write_bytes" in {metric.name for metric in made.machine_metrics}

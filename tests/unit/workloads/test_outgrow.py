@@ -13,8 +13,10 @@ from .workload_calls import call
 _MIB = 1 << 20
 
 
-def read(grow: str, *, base: str = "-", room: int = 0) -> Measured:
-    printed = {"base": base, "room before": "1000 7", "grow": grow, "room after": f"{1000 + room} 8"}
+def read(grow: str, *, base: str = "-", made: int = 0, room: int = 0) -> Measured:
+    """`made`: the room that the container took as it was made; `room`: as it grew."""
+    looks = {"room without": "1000 7", "room before": f"{1000 + made} 8", "room after": f"{1000 + made + room} 8"}
+    printed = {"base": base, "grow": grow, **looks}
     phases = [
         {"name": name, "parallel": 1, "wall_s": 2.0, "commands": [{"at_s": 0.0, "took_s": 2.0, "stdout": text}]}
         for name, text in printed.items()
@@ -51,6 +53,14 @@ def test_beyond_its_base_size_and_elsewhere() -> None:
 def test_nothing_is_known_of_a_base_size_that_was_not_reached(grow: str, why: str) -> None:
     found = read(grow, base=str(256 * _MIB))
     assert "base_size_honoured" not in found.metrics and why in found.notes[-1]
+
+
+def test_an_engine_that_takes_all_the_room_of_a_container_as_it_makes_it_keeps_to_its_path() -> None:
+    refused = f"{240 * _MIB}\nNo space left on device"
+    assert read(refused, base=str(256 * _MIB), made=256 * _MIB).metrics["storage_path_honoured"] == 1
+    # A copy of the image is not all the room that it may have.
+    assert read(refused, base=str(256 * _MIB), made=32 * _MIB).metrics["storage_path_honoured"] == 0
+    assert read(f"{4 * _MIB}\n", made=32 * _MIB).metrics["storage_path_honoured"] == 0
 
 
 def test_without_a_base_size_nothing_is_said_of_one() -> None:
