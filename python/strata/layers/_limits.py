@@ -14,12 +14,15 @@ _LIMITS = (
     ("write_bps", ParamType.SIZE, "bytes written", "bps-write"),
 )
 
+# QEMU's THROTTLE_VALUE_MAX (include/qemu/throttle.h); beyond it nothing is limited.
+_MOST = 10**15
+
 
 def params(holder: str = "") -> tuple[Param, ...]:
     """The arguments of a layer; `holder`: what holds the limits, where the layer's own words do not say it."""
     by = f", held by {holder}" if holder else ""
     return tuple(
-        Param(name, kind, f"at most so many {what} a second{by}", minimum=1, group="limit")
+        Param(name, kind, f"at most so many {what} a second{by}", minimum=1, maximum=_MOST, group="limit")
         for name, kind, what, _ in _LIMITS
     )
 

@@ -65,8 +65,8 @@ def reasons(spec: Call, facts: Facts) -> list[str]:
     if not is_asked(spec):
         return [
             f"vm({name}=) is of a guest from an image of your own; add image=, or leave it out."
-            for name in ("key", "user")
-            if spec[name] is not None
+            for name, unless in (("key", None), ("user", None), ("os", "linux"))
+            if spec[name] != unless
         ]
     for name in ("image", "key"):
         if not str(spec[name] or "").startswith("/"):

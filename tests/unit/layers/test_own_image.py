@@ -42,6 +42,7 @@ def test_the_image_is_only_read() -> None:
         ({"image": "/win.qcow2"}, "key=/PATH"),
         ({"image": "/win.qcow2", "key": "/k", "engine": "libvirt"}, "leave engine= out"),
         ({"key": "/k"}, "add image="),
+        ({"os": "windows"}, "add image="),
     ],
 )
 def test_what_is_missing_is_said(values: dict[str, Value], words: str) -> None:
