@@ -108,6 +108,7 @@ class WorkloadInfo:
     on: str = ""  # the layer that its stack must have
     asks: str = ""  # what the engine has to be able to, beside the life of containers: "build", "copy" ...
     asks_by: Mapping[str, str] = field(default_factory=dict)  # the same, once that argument is given
+    memory: str = ""  # the argument that says how much memory the machine has that it starts itself
 
 
 Catalogue = Mapping[str, LayerInfo]

@@ -14,6 +14,9 @@ from strata.units import human_size
 MIB = 1 << 20
 SECTOR_BYTES = 512
 
+# XFS has its log and btrfs its metadata twice; ext4's tables of inodes and its journal take 2 to 5 % by themselves.
+_LEFT_BY_FILE_SYSTEM = 0.95
+
 DAY_S = 86400.0
 """For writing out an image of many terabytes."""
 
@@ -71,6 +74,11 @@ def image_bytes(layer: str, spec: Call, below: Provides, images: int = 1) -> int
         raise BadInput(
             f"{layer}: an image of {human_size(size)}{base} can grow beyond the {human_size(room)} of room below; "
             "make size= smaller or the disk larger."
+        )
+    if room is not None and spec["prealloc"] in ("falloc", "full") and size * images > room * _LEFT_BY_FILE_SYSTEM:
+        raise BadInput(
+            f"{layer}: an image of {human_size(size)} is made whole, and of the {human_size(room)} below it the file "
+            "system keeps some for itself; make size= smaller or the disk larger."
         )
     return size
 

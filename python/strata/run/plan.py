@@ -114,6 +114,7 @@ def make(
         reasons += [reason for _, reason in refused[machines.index(carrier)]]
         reasons += unfit.of_target(stack, workloads, drivers)
         reasons += unfit.of_asked(stack, workloads, drivers, carrier)
+        reasons += unfit.of_machines(stack, workloads, drivers, carrier)
         reasons += unfit.of_order(stack, drivers)
         reasons += unfit.of_forgetful(stack, drivers)
         reasons += unfit.of_tenants(stack, [call for call, _ in workloads], drivers)

@@ -190,6 +190,24 @@ def of_memory(stack: Stack, drivers: Mapping[str, LayerDriver], guests: GuestLoo
     return [f"{need}, and this machine has {free} to give; give less (memory=), or end what uses the memory."]
 
 
+def of_machines(
+    stack: Stack, workloads: Sequence[tuple[Call, Workload]], drivers: Mapping[str, LayerDriver], facts: Facts
+) -> list[str]:
+    """Whether the machines that a workload starts by itself, one for each tenant, can have their memory at once."""
+    tenants = next((int(n.call["count"] or 0) for n in stack.top.walk() if drivers[n.call.name].info.forks), 1)
+    reasons = []
+    for call, workload in workloads:
+        count = tenants if call.tenant is None else 1
+        wanted = count * (int(call.values.get(workload.info.memory) or 0) + _GUEST_OVERHEAD_BYTES)
+        if workload.info.memory and count > 1 and wanted > facts.memory_bytes:
+            reasons.append(
+                f"{call.text} starts {count} machines at once, which take {human_size(wanted)} of memory, what QEMU "
+                f"needs itself included, and this machine has {human_size(facts.memory_bytes)}; give less "
+                f"({workload.info.memory}=), or have fewer tenants."
+            )
+    return reasons
+
+
 def of_room(room_bytes: int | None, where: str, workloads: Sequence[tuple[Call, Workload]]) -> list[str]:
     if room_bytes is None:  # not known before it is built
         return []

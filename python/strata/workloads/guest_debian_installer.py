@@ -237,6 +237,7 @@ class Installer:
             Metric("mirror_s", "s", "lower", "of the installation, waiting for files that were not kept yet"),
         ),
         primary="install_s",
+        memory="memory",
         accepts=frozenset({Kind.BLOCK, Kind.IMAGE}),
         tools={"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "apt-get": "apt", "awk": "mawk"},
     )

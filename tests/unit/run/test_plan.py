@@ -208,6 +208,21 @@ def test_a_base_size_needs_quotas(stack: str, sentence: str | None) -> None:
     assert sentence in said if sentence else "quotas" not in said
 
 
+def test_machines_that_a_workload_starts_in_every_tenant_are_added_up() -> None:
+    load = "guest/debian-installer(debian=12, memory=1G)"
+    text = "disk | xfs | tenants({}) | qcow2(size=2G)"
+    (reasons,) = plan(text.format(9), load, disk_bytes=50 << 30).skipped.values()
+    assert any("starts 9 machines at once" in reason and "memory=" in reason for reason in reasons)
+    few = plan(text.format(2), load, disk_bytes=50 << 30).skipped.values()
+    assert not any("machines at once" in reason for reasons in few for reason in reasons)
+
+
+@pytest.mark.parametrize(("image", "fits"), [("size=1G, prealloc=full", False), ("size=900M, prealloc=falloc", True)])
+def test_an_image_that_is_made_whole_leaves_some_room_to_the_file_system(image: str, fits: bool) -> None:
+    made = plan(f"disk | xfs | raw({image})", "null", disk_bytes=1 << 30)
+    assert any("keeps some for itself" in reason for each in made.skipped.values() for reason in each) is not fits
+
+
 def test_the_disk_below_the_user_s_own_directory_has_figures_and_is_in_the_commands() -> None:
     made = plan("existing(/srv)", own={"/srv": Directory((), 2 << 30, "ext4", ("/dev/vda",))})
     assert "disk.write_bytes" in {metric.name for metric in made.machine_metrics}
