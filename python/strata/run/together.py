@@ -186,9 +186,12 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
         )
     inside = parts[0].host is not outside.host
     watched: Watched | None = None
+    ahead_s = 0.0
     try:
         _prepare(parts, inside)
         at = outside.host.now()
+        if inside:
+            ahead_s = _clock_ahead_s(outside.host)
         with trial.under_way(dict.fromkeys(each for part in parts for each in part.bench.meanwhile)):
             watched = _from_threads(parts, outside) if inside else _from_a_shell(parts, outside)
     except VisitFailed as error:
@@ -202,8 +205,9 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
         return Together(tuple(_failed(part, failed, at) for part in parts), {}, {})
     shared = _windows(parts)
     if watched is not None:
-        if not inside:  # its samples began with the programs
-            watched = Watched(machine.since(watched.samples, min(part.began for part in parts)), watched.qemu_cpu_s)
+        # Its samples began with the programs, or before the guests were told to go.
+        began = min(part.began for part in parts) + ahead_s
+        watched = Watched(machine.since(watched.samples, began), watched.qemu_cpu_s)
         found = outside.figures(watched, _total([part.read[0] for part in parts if part.read]))
         shared |= {name: value for name, value in found.items() if name in parts[0].bench.declared}
     trials = [_ended(part, inside, shared, at) for part in parts]
@@ -316,7 +320,7 @@ def _completed(part: Part, took_s: float) -> Completed:
 
 
 def _clock_ahead_s(host: Host) -> float:
-    """How far the clock of a guest is ahead of ours: of some looks the one that took least."""
+    """How far the clock of another machine is ahead of ours: of some looks the one that took least."""
     looks = []
     for _ in range(_CLOCK_LOOKS):
         before = time.time()
