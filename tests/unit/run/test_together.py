@@ -122,7 +122,8 @@ def test_guests_are_prepared_at_the_same_time() -> None:
             meeting.wait()
         return "100.0" if command.argv[0] == "date" else "0"
 
-    outside = Outside(FakeHost(), (), (), "/scratch")
+    clock = FakeHost(respond=lambda command: "100.0" if command.argv[0] == "date" else "")
+    outside = Outside(clock, (), (), "/scratch")
     parts = []
     for tenant in (1, 2):
         guest = FakeHost(respond=respond)
