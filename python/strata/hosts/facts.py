@@ -70,7 +70,13 @@ for pair; do
   tool=${pair%%=*}; how=${pair#*=}
   case $tool in
     # a module of the system's own Python, whatever python3 comes first in PATH
-    python3:*) /usr/bin/python3 -c "import ${tool#*:}" 2>/dev/null && { echo "@tool $tool"; echo present; }; continue ;;
+    python3:*)
+      said=present
+      # Its own service, or systemd for it, listens there; another is named by its user.
+      if [ "$tool" = python3:libvirt ] && [ -z "${LIBVIRT_DEFAULT_URI-}" ] &&
+        [ ! -S /run/libvirt/libvirt-sock ] && [ ! -S /run/libvirt/virtqemud-sock ]; then said='nobody listens'; fi
+      /usr/bin/python3 -c "import ${tool#*:}" 2>/dev/null && { echo "@tool $tool"; echo "$said"; }
+      continue ;;
   esac
   path=$(command -v -- "$tool") || continue
   echo "@tool $tool"

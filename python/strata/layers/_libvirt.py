@@ -136,6 +136,11 @@ def reasons(spec: Call, facts: Facts) -> list[str]:
             f"vm(engine=libvirt) needs libvirt, and neither {' nor '.join(DAEMONS)} is installed; "
             "install the Debian package libvirt-daemon-system and start it."
         )
+    elif facts.tools.get(BINDING) == "nobody listens":
+        found.append(
+            "vm(engine=libvirt) needs libvirt to run, and nobody listens in /run/libvirt; type `systemctl start "
+            "libvirtd`, or say where it is with LIBVIRT_DEFAULT_URI."
+        )
     if spec["bus"] == "nvme":
         found.append("vm(engine=libvirt) has no bus=nvme; choose virtio-blk, virtio-scsi or sata, or engine=qemu.")
     return found

@@ -113,6 +113,9 @@ def test_what_is_missing_is_said_and_only_where_it_is_needed() -> None:
     assert "python3-libvirt" in binding and "libvirt-daemon-system" in daemon
     one = {**tools, "python3:libvirt": "present", "virtqemud": "virtqemud (libvirt) 11.3.0"}
     assert drivers()["vm"].reasons_not_to_run(spec("vm", {"engine": "libvirt"}), facts(tools=one)) == []
+    silent = {**one, "python3:libvirt": "nobody listens"}
+    (said,) = drivers()["vm"].reasons_not_to_run(spec("vm", {"engine": "libvirt"}), facts(tools=silent))
+    assert "systemctl start" in said and "LIBVIRT_DEFAULT_URI" in said
     (said,) = drivers()["vm"].reasons_not_to_run(spec("vm", {"engine": "libvirt", "bus": "nvme"}), facts())
     assert "no bus=nvme" in said
 
