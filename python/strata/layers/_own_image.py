@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from strata.layers._steps import run
+from strata.layers._steps import sh
 from strata.model import Call, Command, Facts, Guest, Kind, Place, Provides, Step
 
 _MIB = 1 << 20
@@ -18,7 +18,15 @@ _MIB = 1 << 20
 _WINDOWS_DISK = r"\\.\PhysicalDrive1"
 
 _ACCEL = {"kvm": "kvm", "tcg": "tcg,thread=multi"}
-_FORMATS = {".qcow2": "qcow2", ".vmdk": "vmdk", ".vhdx": "vhdx", ".vdi": "vdi"}
+
+# $1 the user's image, $2 their key, $3 what is made. A name does not tell the format: clouds' images are qcow2 and end
+# in .img.
+_OVERLAY = """\
+for file in "$1" "$2"; do
+  if [ ! -r "$file" ]; then echo "$file cannot be read; say where it is (image=, key=)" >&2; exit 1; fi
+done
+format=$(qemu-img info --force-share -- "$1" | sed -n 's/^file format: //p' | head -n 1)
+qemu-img create -q -f qcow2 -b "$1" -F "${format:-raw}" -- "$3\""""
 
 # $1 directory, $2 the first port to try, $3 ssh up to the port, as a shell reads it, $4 user, the rest: QEMU and its
 # arguments. What has no console for us is ready when it answers by ssh; `exit` is a command of every shell.
@@ -107,9 +115,7 @@ def ssh(spec: Call, place: Place) -> list[str]:
 
 def overlay(spec: Call, place: Place) -> Step:
     """What the guest writes to its system. It goes with the directory of the visit."""
-    image = str(spec["image"])
-    form = next((form for suffix, form in _FORMATS.items() if image.endswith(suffix)), "raw")
-    make = run("qemu-img", "create", "-q", "-f", "qcow2", "-b", image, "-F", form, "--", _system(place))
+    make = sh(_OVERLAY, str(spec["image"]), str(spec["key"]), _system(place))
     return Step(make, None, "make the layer over the user's image")
 
 
