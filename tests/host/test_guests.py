@@ -105,7 +105,7 @@ def test_a_limit_holds_for_what_goes_through_the_guest_s_memory_too(tmp_path: Pa
 @pytest.mark.slow
 def test_every_tenant_works_in_a_guest_of_its_own_at_the_same_time(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    loads = ("fio/randrw-75-25@1(runtime=20s, size=32M)", "filebench/varmail@2(runtime=20s, nfiles=2000)")
+    loads = ("fio/randrw-75-25@1(runtime=60s, size=32M)", "filebench/varmail@2(runtime=60s, nfiles=2000)")
     wanted = [word for load in loads for word in ("-w", load)]
     stack = "disk | xfs | tenants(2) | raw(size=400M) | vm | ext4"
     done = strata("run", stack, *wanted, "--size", "disk=2G", "--rounds", "1", "--out", str(out))
