@@ -95,6 +95,48 @@ class UsersDocker:
         self._daemon.wait(60)
 
 
+class UsersLxc:
+    """Somebody else's container of LXC, whose locks and groups lie beside ours, and of LXD's and Incus's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._at = ("-P", str(folder), "-n", "precious")
+        root = folder / "precious/rootfs"
+        for name in ("bin", "proc", "sys", "dev"):
+            (root / name).mkdir(parents=True)
+        shutil.copy(shutil.which("busybox") or "/bin/busybox", root / "bin/busybox")
+        (folder / "precious/config").write_text(
+            f"lxc.rootfs.path = dir:{root}\nlxc.init.cmd = /bin/busybox sleep 100000\nlxc.net.0.type = empty\n"
+            "lxc.apparmor.profile = unconfined\nlxc.tty.max = 0\nlxc.signal.halt = SIGKILL\n"
+        )
+        subprocess.run(("lxc-start", *self._at, "--daemon", "--logfile", str(folder / "log")), check=True)
+        self.pid = self.said("--pid", "--no-humanize")
+
+    def said(self, *what: str) -> str:
+        done = subprocess.run(("lxc-info", *self._at, *what), capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def intact(self) -> bool:
+        running = self.said("--state", "--no-humanize") == "RUNNING"
+        return running and Path(f"/proc/{self.pid}/comm").read_text().strip() == "busybox"
+
+    def end(self) -> None:
+        subprocess.run(("lxc-stop", *self._at, "--kill"), capture_output=True)
+
+
+@pytest.fixture
+def users_lxc() -> Iterator[UsersLxc]:
+    if shutil.which("lxc-start") is None:
+        pytest.skip("lxc is not installed; scripts/os-packages.sh test installs it")
+    folder = Path(tempfile.mkdtemp(prefix="users-"))
+    engine = UsersLxc(folder)
+    try:
+        yield engine
+    finally:
+        engine.end()
+        shutil.rmtree(folder)
+        shutil.rmtree(f"/run/lxc/lock{folder}", ignore_errors=True)
+
+
 @pytest.fixture
 def users_docker() -> Iterator[UsersDocker]:
     if shutil.which("dockerd") is None or not Path("/usr/bin/docker").exists():
@@ -200,6 +242,13 @@ def test_the_users_docker_runs_on(stack: str, users_docker: UsersDocker, tmp_pat
     """Of the same programs as ours: containerd, its shims, runc."""
     killed_and_cleaned(stack, tmp_path / "run")
     assert users_docker.intact()
+
+
+@pytest.mark.parametrize("stack", ["disk | ext4 | lxc", "disk | btrfs | lxd(btrfs)", "disk | btrfs | incus(btrfs)"])
+def test_the_users_lxc_runs_on(stack: str, users_lxc: UsersLxc, tmp_path: Path) -> None:
+    """LXC is below LXD and Incus, and has one place for locks and the same groups at the top."""
+    killed_and_cleaned(stack, tmp_path / "run")
+    assert users_lxc.intact()
 
 
 def killed_and_cleaned(stack: str, directory: Path) -> None:
