@@ -39,10 +39,12 @@ def test_it_starts_and_ends_and_the_image_is_as_it_was(tmp_path: Path, values: M
     image, disk = tmp_path / "own.qcow2", tmp_path / "disk.raw"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(image), "64M"], check=True)
     disk.write_bytes(b"\0" * (8 << 20))
+    key = tmp_path / "key"
+    key.write_text("no key that anything would take\n")
     before = hashlib.sha256(image.read_bytes()).hexdigest()
     place = Place("strata-own-1", str(tmp_path / "place"), "0b7e5d1c-54a8-4d6f-9a51-3f2c6d7e8f90", GuestImage("/none"))
     Path(place.dir).mkdir()
-    spec = asked(**values, image=str(image), key="/no/key")
+    spec = asked(**values, image=str(image), key=str(key))
     below = [Provides(Kind.IMAGE, str(disk), 8 << 20, name="raw")]
     overlay, start, wait = drivers()["vm"].plan_create(spec, below, place)
     shown = drivers()["vm"].plan_inspect(spec, below, place)[0]
