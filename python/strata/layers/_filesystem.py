@@ -32,6 +32,7 @@ from strata.model import (
     Provides,
     Step,
 )
+from strata.units import human_size
 
 MKFS = Param("mkfs", ParamType.TEXT, "more arguments for mkfs, passed on whole", group="mkfs")
 
@@ -109,6 +110,7 @@ class FileSystem:
     quotas: str = ""  # the argument with which a directory of it can be kept to a size
     arity: Callable[[Call, int], list[str]] = _any_number
     usable: Callable[[Call, Sequence[int]], int] = _whole  # upper bound of what fits, in bytes
+    smallest: Callable[[Call, int], int] = _none  # bytes that mkfs wants each device to have, of so many
     unmake: Callable[[str, Sequence[str]], Command] = wipe  # (UUID, devices) -> what undoes mkfs
     join: Callable[[Sequence[str]], list[Step]] = _no_joining  # before mounting
     finish: Callable[[Call, str], list[Step]] = _no_steps  # after mounting
@@ -138,6 +140,12 @@ class FileSystem:
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         mount_point = mount_point_of(place)
         sizes = [each.size_bytes for each in below if each.size_bytes is not None]
+        least = self.smallest(spec, len(below))
+        if sizes and min(sizes) < least:
+            raise BadInput(
+                f"{self.info.name} is not made on less than {human_size(least)}, and a device below it has "
+                f"{human_size(min(sizes))}; make the disk larger (--size), or what is on it (size=)."
+            )
         fits = self.usable(spec, sizes) if len(sizes) == len(below) else None
         can = self.can(spec, [each.path for each in below], place)
         quotas = bool(spec[self.quotas]) if self.quotas else None

@@ -144,6 +144,24 @@ def _usable(spec: Call, sizes_bytes: Sequence[int]) -> int:
     return int(sum(sizes_bytes) * share / copies)
 
 
+# MiB that mkfs.btrfs wants of each device, by how metadata and data are spread (btrfs_min_dev_size of btrfs-progs 6.2,
+# and asked of it). Words of the user's for mkfs may mix the two, which takes less.
+_SMALLEST = 21
+_SMALLEST_METADATA = {"single": 16, "dup": 80}
+_SMALLEST_DATA = {"single": 8, "dup": 128}
+_SMALLEST_SPREAD_METADATA, _SMALLEST_SPREAD_DATA = 40, 64
+_SMALLEST_MIXED = 16
+
+
+def _smallest(spec: Call, devices: int) -> int:
+    if spec["mkfs"]:
+        return _SMALLEST_MIXED << 20
+    metadata = str(spec["metadata"] or ("dup" if devices == 1 else "raid1"))
+    data = str(spec["profile"] or "single")
+    of_metadata = _SMALLEST_METADATA.get(metadata, _SMALLEST_SPREAD_METADATA)
+    return (_SMALLEST + of_metadata + _SMALLEST_DATA.get(data, _SMALLEST_SPREAD_DATA)) << 20
+
+
 # The kernel goes on listing the devices of a file system that it has seen. Seen again on other devices, a newer one
 # with the same UUID would be refused as the older: so forget ours before erasing them.
 _UNMAKE = """\
@@ -453,6 +471,7 @@ DRIVER = FileSystem(
     quotas="quotas",
     arity=_arity,
     usable=_usable,
+    smallest=_smallest,
     unmake=_unmake,
     join=_join,
     finish=_finish,

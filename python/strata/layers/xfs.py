@@ -66,6 +66,11 @@ OPTIONS = (
 FEATURES = {"reflink": "files may share blocks", "rmapbt": "map from blocks to their owners"}
 """Named because studies vary them; everything else goes through mkfs=."""
 
+# mkfs.xfs refuses less since xfsprogs 5.19 ("Filesystem must be larger than 300MB", "Log size must be at least 64MB").
+_SMALLEST_BYTES = 300 << 20
+_SMALLEST_LOG_BYTES = 64 << 20
+_ANY_SIZE = "--unsupported"  # with which it refuses neither
+
 _QUOTAS = ("uquota", "gquota", "pquota")
 
 
@@ -85,12 +90,22 @@ def _check(spec: Call, facts: Facts) -> list[str]:
         value = int(spec[name] or 1)
         if value & (value - 1):
             reasons.append(f"XFS takes powers of two for {name}, not {format_size(value)}; round it to one.")
+    log = spec["logsize"]
+    if log is not None and int(log) < _SMALLEST_LOG_BYTES and _ANY_SIZE not in str(spec["mkfs"]):
+        reasons.append(
+            f"mkfs.xfs makes no log of less than {format_size(_SMALLEST_LOG_BYTES)}, not of {format_size(int(log))}; "
+            f"make logsize= larger, or write mkfs={_ANY_SIZE}."
+        )
     if quotas := [name for name in _QUOTAS if spec[name] and "xfs quotas" in facts.without]:
         reasons.append(
             f"The kernel {facts.kernel_text} was built without the quotas of XFS; leave {' and '.join(quotas)} out, or "
             "boot a kernel that has them (CONFIG_XFS_QUOTA)."
         )
     return reasons
+
+
+def _smallest(spec: Call, devices: int) -> int:
+    return 0 if _ANY_SIZE in str(spec["mkfs"]) else _SMALLEST_BYTES
 
 
 def _ask(spec: Call, device: str, mount_point: str, place: Place) -> list[Command]:
@@ -182,6 +197,7 @@ DRIVER = FileSystem(
     sets_uuid=r"uuid=",
     check=_check,
     quotas="pquota",
+    smallest=_smallest,
     ask=_ask,
     answer=_answer,
     can=_can,

@@ -32,6 +32,7 @@ FACTS = Facts(
     schedulers=frozenset({"none", "bfq"}),
     free_bytes=100 << 30,
 )
+HAS_GUESTS = GuestLook(image=GuestImage("/guests"), facts=FACTS, memory_bytes=8 << 30)
 
 
 def plan(
@@ -297,3 +298,26 @@ def test_what_has_to_be_found_again_stands_on_nothing_that_forgets(expression: s
     reasons = [reason for each in made.skipped.values() for reason in each]
     assert bool(made.runnable) is can_run, reasons
     assert can_run or any("keeps nothing" in reason for reason in reasons), reasons
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("disk | ext4 | raw(size=299M) | vm | xfs", "xfs is not made on less than 300.0 MiB"),
+        ("disk | xfs | tenants(4) | raw(size=200M) | vm | xfs", "xfs is not made on less than 300.0 MiB"),
+        ("disk | partition(size=299M) | xfs", "a device below it has 299.0 MiB; make the disk larger"),
+        ("disk | partition(size=299M) | xfs(mkfs=--unsupported)", None),
+        ("disk | partition(size=300M) | xfs", None),
+        ("disk | xfs(logsize=10M)", "no log of less than 64M"),
+        ("disk | partition(size=108M) | btrfs", "btrfs is not made on less than 109.0 MiB"),
+        ("disk | partition(size=109M) | btrfs", None),
+        ("disk | partition(size=44M) | btrfs(metadata=single)", "less than 45.0 MiB"),
+        ("disk | partition(size=16M) | btrfs(mkfs=--mixed)", None),
+        ("2*disk | partition(size=68M) | btrfs", "less than 69.0 MiB"),
+        ("2*disk | partition(size=124M) | btrfs(raid1)", "less than 125.0 MiB"),
+        ("2*disk | partition(size=125M) | btrfs(raid1)", None),
+    ],
+)
+def test_a_file_system_is_not_planned_on_less_than_mkfs_takes(expression: str, words: str | None) -> None:
+    reasons = [reason for each in plan(expression, guests=HAS_GUESTS).skipped.values() for reason in each]
+    assert any(words in reason for reason in reasons) if words else not reasons, reasons
