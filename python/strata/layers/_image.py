@@ -20,6 +20,8 @@ _LEFT_BY_FILE_SYSTEM = 0.95
 DAY_S = 86400.0
 """For writing out an image of many terabytes."""
 
+_COPIES_ON_WRITE = "btrfs"  # the only one for which QEMU has it (qemu-img(1), "nocow")
+
 TOOLS = {
     "qemu-img": "qemu-utils",
     "filefrag": "e2fsprogs",
@@ -84,7 +86,13 @@ def image_bytes(layer: str, spec: Call, below: Provides, images: int = 1) -> int
 
 
 def provide_image(layer: str, spec: Call, below: Provides, file: str, images: int = 1) -> Provides:
-    """As the layers above rely on it: `name` is the format as QEMU calls it."""
+    """As the layers above rely on it: `name` is the format as QEMU calls it. Raises BadInput."""
+    # On another file system qemu-img leaves the attribute out without a word.
+    if spec["nocow"] and below.filesystem not in (None, _COPIES_ON_WRITE):
+        raise BadInput(
+            f"{layer}(nocow) is of images on {_COPIES_ON_WRITE}, and {below.filesystem} has no such files; leave nocow "
+            f"out, or put the image on {_COPIES_ON_WRITE}."
+        )
     return Provides(Kind.IMAGE, file, image_bytes(layer, spec, below, images), name=layer)
 
 

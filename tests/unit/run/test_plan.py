@@ -321,3 +321,12 @@ def test_what_has_to_be_found_again_stands_on_nothing_that_forgets(expression: s
 def test_a_file_system_is_not_planned_on_less_than_mkfs_takes(expression: str, words: str | None) -> None:
     reasons = [reason for each in plan(expression, guests=HAS_GUESTS).skipped.values() for reason in each]
     assert any(words in reason for reason in reasons) if words else not reasons, reasons
+
+
+@pytest.mark.parametrize("image", ["raw", "qcow2"])
+def test_only_btrfs_has_images_that_are_written_in_place(image: str) -> None:
+    made = plan(f"disk | {{xfs, zfs, btrfs}} | {image}(nocow)", facts=replace(FACTS, modules=frozenset({"zfs"})))
+    assert [stack.text for stack in made.runnable] == [f"disk | btrfs | {image}(nocow)"]
+    for filesystem in ("xfs", "zfs"):
+        (reason,) = made.skipped[f"disk | {filesystem} | {image}(nocow)"]
+        assert f"{filesystem} has no such files; leave nocow out" in reason
