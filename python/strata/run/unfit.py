@@ -27,8 +27,8 @@ def of_layers(
     """
     reasons: list[str] = []
     for node in stack.top.walk():
-        where = inside if any(starts_guest(lower, drivers) for lower in node.inputs) else facts
-        if where is None:
+        where = inside if _in_guest(node, drivers) else facts
+        if where is None or _nested(node, drivers):  # what would have to be installed in the guest would not help
             continue
         answers = known.setdefault(id(where), {})
         key = f"{node.call.name}\0{node.call.text}"
@@ -41,6 +41,23 @@ def of_layers(
 def starts_guest(node: Node, drivers: Mapping[str, LayerDriver]) -> bool:
     """Whether what stands on `node` is in a guest."""
     return drivers[node.call.name].info.starts_guest or any(starts_guest(lower, drivers) for lower in node.inputs)
+
+
+def _in_guest(node: Node, drivers: Mapping[str, LayerDriver]) -> bool:
+    return any(starts_guest(lower, drivers) for lower in node.inputs)
+
+
+def _nested(node: Node, drivers: Mapping[str, LayerDriver]) -> bool:
+    return drivers[node.call.name].info.starts_guest and _in_guest(node, drivers)
+
+
+def of_nested(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
+    """What guests start from is on the machine outside; and a guest of an emulated one would be emulated twice."""
+    return [
+        f"{node.call.text} stands in a guest, where there is nothing to start another from; take one of the guests out."
+        for node in stack.top.walk()
+        if _nested(node, drivers)
+    ]
 
 
 def of_arity(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:

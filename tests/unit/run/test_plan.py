@@ -330,3 +330,16 @@ def test_only_btrfs_has_images_that_are_written_in_place(image: str) -> None:
     for filesystem in ("xfs", "zfs"):
         (reason,) = made.skipped[f"disk | {filesystem} | {image}(nocow)"]
         assert f"{filesystem} has no such files; leave nocow out" in reason
+
+
+@pytest.mark.parametrize("stack", ["disk | vm | vm", "disk | vm | ext4 | tenants(2) | raw(size=64M) | vm | ext4"])
+def test_a_guest_in_a_guest_is_refused_whatever_is_installed_there(stack: str) -> None:
+    bare = replace(HAS_GUESTS, facts=replace(FACTS, tools={}))
+    for look in (HAS_GUESTS, bare):
+        (reasons,) = plan(stack, guests=look).skipped.values()
+        assert (
+            "vm stands in a guest, where there is nothing to start another from; take one of the guests out." in reasons
+        )
+        assert not any("qemu-system-x86_64" in reason for reason in reasons), (
+            "installing it in the guest would not help"
+        )
