@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from strata.errors import Refused
-from strata.model import Command, Facts
+from strata.model import Call, Command, Facts
 from strata.units import format_size
 from strata.workloads import _fio_json
 
 OLDEST = (3, 16)  # Ubuntu 20.04's, the oldest whose JSON is tested
 
+_SECTOR_BYTES = 512  # of most disks; of those that have larger ones only the machine knows
 _WITHIN = 'cd "$1" && shift && exec "$@"'
 _ENDS_A_NAME = "#;"  # on its command line as in a job file, and nothing escapes them
 
@@ -24,6 +25,16 @@ def reasons(facts: Facts) -> list[str]:
     if match and (int(match[1]), int(match[2])) < OLDEST:
         return [f"fio {match[0]} is older than {OLDEST[0]}.{OLDEST[1]}; install a newer one"]
     return []
+
+
+def block_reasons(spec: Call, *, direct: bool) -> list[str]:
+    """Why no disk takes requests of `bs`: past the page cache they are whole sectors (open(2), O_DIRECT)."""
+    size = int(spec["bs"] or 0)
+    if not direct or size % _SECTOR_BYTES == 0:
+        return []
+    return [
+        f"{spec.text}: past the page cache bs= is a multiple of {_SECTOR_BYTES} bytes, and {size} is none; round it."
+    ]
 
 
 def seconds(value_s: float) -> str:

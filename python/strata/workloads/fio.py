@@ -121,7 +121,7 @@ class FioPreset:
         )
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        found = _fio.reasons(facts)
+        found = _fio.reasons(facts) + _fio.block_reasons(spec, direct=bool(spec["direct"]))
         runtime = next(param for param in self.info.params if param.name == "runtime")
         if spec.variant == "study" and spec["runtime"] != runtime.default:
             found.append(f"{spec.text}: the study runs to its end; leave out runtime, or leave out @study")

@@ -26,7 +26,7 @@ from strata.model import (
 from strata.units import format_size
 from strata.workloads import _fio_json
 from strata.workloads._common import declared
-from strata.workloads._fio import patience_s, randseed, seconds
+from strata.workloads._fio import block_reasons, patience_s, randseed, seconds
 
 _PATTERNS = ("randread", "randwrite", "read", "write", "randrw")
 
@@ -48,7 +48,7 @@ class OwnGuestFio:
     )
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return []  # the programs are the guest's, which nobody can ask before it runs
+        return block_reasons(spec, direct=True)  # the programs are the guest's, which nobody can ask before it runs
 
     def checks(self, spec: Call) -> list[Command]:
         return []

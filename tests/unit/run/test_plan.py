@@ -343,3 +343,21 @@ def test_a_guest_in_a_guest_is_refused_whatever_is_installed_there(stack: str) -
         assert not any("qemu-system-x86_64" in reason for reason in reasons), (
             "installing it in the guest would not help"
         )
+
+
+@pytest.mark.parametrize(
+    ("stack", "load", "can_run"),
+    [
+        ("disk | vm", "fio/randread-4k-qd32(bs=1000)", False),
+        ("disk | ext4", "fio/randread-4k-qd32(bs=1000, direct=off)", True),
+        ("disk | ext4", "fio/randread-4k-qd32(bs=1536)", True),
+        ("disk | vm(image=/a.qcow2, key=/k)", "guest/fio(bs=1000)", False),
+        ("disk | vm(image=/a.qcow2, key=/k)", "guest/fio(bs=1024)", True),
+    ],
+)
+def test_what_passes_the_page_cache_by_is_whole_sectors(stack: str, load: str, can_run: bool) -> None:
+    if can_run:
+        assert plan(stack, load, guests=HAS_GUESTS).runnable
+        return
+    with pytest.raises(BadInput, match="bs= is a multiple of 512 bytes, and 1000 is none; round it"):
+        plan(stack, load, guests=HAS_GUESTS)
