@@ -28,13 +28,19 @@ def reasons(facts: Facts) -> list[str]:
 
 
 def block_reasons(spec: Call, *, direct: bool) -> list[str]:
-    """Why no disk takes requests of `bs`: past the page cache they are whole sectors (open(2), O_DIRECT)."""
-    size = int(spec["bs"] or 0)
-    if not direct or size % _SECTOR_BYTES == 0:
-        return []
-    return [
-        f"{spec.text}: past the page cache bs= is a multiple of {_SECTOR_BYTES} bytes, and {size} is none; round it."
-    ]
+    """Why fio does nothing with requests of `bs`: past the page cache they are whole sectors (open(2), O_DIRECT)."""
+    block, size = int(spec["bs"] or 0), int(spec["size"] or 0)
+    found = []
+    if direct and block % _SECTOR_BYTES:
+        found.append(
+            f"{spec.text}: past the page cache bs= is a multiple of {_SECTOR_BYTES} bytes, and {block} is none; "
+            "round it."
+        )
+    if block > size:
+        found.append(
+            f"{spec.text}: bs={format_size(block)} is more than size={format_size(size)}; correct one of them."
+        )
+    return found
 
 
 def seconds(value_s: float) -> str:

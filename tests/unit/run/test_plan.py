@@ -361,3 +361,8 @@ def test_what_passes_the_page_cache_by_is_whole_sectors(stack: str, load: str, c
         return
     with pytest.raises(BadInput, match="bs= is a multiple of 512 bytes, and 1000 is none; round it"):
         plan(stack, load, guests=HAS_GUESTS)
+
+
+def test_a_request_is_not_larger_than_the_data() -> None:
+    with pytest.raises(BadInput, match="bs=2M is more than size=1M; correct one of them"):
+        plan("disk | ext4", "fio/seqread-1m(bs=2M, size=1M)")
