@@ -14,6 +14,10 @@ _LIMITS = (
     ("write_bps", ParamType.SIZE, "bytes written", "bps-write"),
 )
 
+# QEMU lets through at once what a tenth of a second may bring (util/throttle.c): of this at least one request, of at
+# least a page. And the largest request of Linux (1280 KiB) is through before its drivers give it up, after 30 s.
+_LEAST = {ParamType.INT: 10, ParamType.SIZE: 64 << 10}
+
 # QEMU's THROTTLE_VALUE_MAX (include/qemu/throttle.h); beyond it nothing is limited.
 _MOST = 10**15
 
@@ -22,7 +26,7 @@ def params(holder: str = "") -> tuple[Param, ...]:
     """The arguments of a layer; `holder`: what holds the limits, where the layer's own words do not say it."""
     by = f", held by {holder}" if holder else ""
     return tuple(
-        Param(name, kind, f"at most so many {what} a second{by}", minimum=1, maximum=_MOST, group="limit")
+        Param(name, kind, f"at most so many {what} a second{by}", minimum=_LEAST[kind], maximum=_MOST, group="limit")
         for name, kind, what, _ in _LIMITS
     )
 

@@ -72,4 +72,4 @@ def test_a_tenant_with_a_device_of_its_own_is_judged_by_that() -> None:
 def test_of_what_is_not_known_nothing_is_said() -> None:
     assert notes("disk | vm(write_iops=100) | ext4", {}) == ()
     failed = Trial(Outcome.FAILED, "why", 0.0, None, ())
-    assert limits.judged(laid_out("disk | vm(write_iops=1) | ext4"), failed, None, {}) is failed
+    assert limits.judged(laid_out("disk | vm(write_iops=10) | ext4"), failed, None, {}) is failed
