@@ -484,6 +484,14 @@ class Workload(Protocol):
         """Raises WorkloadFailed with the reason when there is no figure to trust."""
 
 
+@runtime_checkable
+class Hungry(Protocol):
+    """A workload whose program takes so much memory for itself that a guest may not have it."""
+
+    def memory_bytes(self, spec: Call) -> int:
+        """All of its threads together, the page cache left out."""
+
+
 # ---------------------------------------------------------------- results
 
 

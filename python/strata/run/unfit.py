@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from strata.model import Call, Facts, Kind, LayerDriver, Node, Stack, Target, Workload
+from strata.model import Call, Facts, Hungry, Kind, LayerDriver, Node, Stack, Target, Workload
 from strata.run import layout, together
 from strata.run.sites import GuestLook
-from strata.units import human_size, human_time
+from strata.units import format_size, human_size, human_time
 
 # What a QEMU takes beside the memory of its guest: its programs, and under emulation the translated code. Seen of four
 # emulated guests at work: 105 to 302 MiB.
 _GUEST_OVERHEAD_BYTES = 320 << 20
+
+# What the system of a guest takes of its memory before anything runs: 154 MiB of 256, 160 of 512, 253 of 1536 were not
+# available in guests that had just started.
+_GUEST_SYSTEM_BYTES = 150 << 20
 
 
 def of_layers(
@@ -205,6 +209,33 @@ def of_memory(stack: Stack, drivers: Mapping[str, LayerDriver], guests: GuestLoo
     need = f"{who} {takes} {human_size(wanted)} of memory, what QEMU needs itself included"
     free = human_size(guests.memory_bytes)
     return [f"{need}, and this machine has {free} to give; give less (memory=), or end what uses the memory."]
+
+
+def of_load_memory(
+    stack: Stack, workloads: Sequence[tuple[Call, Workload]], drivers: Mapping[str, LayerDriver], facts: Facts
+) -> list[str]:
+    """Whether the programs of a load have their memory where they run: in the guest, or on the machine of `facts`."""
+    guests = [node.call for node in stack.top.walk() if drivers[node.call.name].info.starts_guest]
+    tenants = next((int(n.call["count"] or 0) for n in stack.top.walk() if drivers[n.call.name].info.forks), 1)
+    reasons = []
+    for call, workload in workloads:
+        if not isinstance(workload, Hungry):
+            continue
+        wanted, at_once = workload.memory_bytes(call), 1 if guests or call.tenant is not None else tenants
+        if guests:
+            memory = int(guests[-1].values.get("memory") or 0)
+            has = f"a guest of {format_size(memory)} has {human_size(max(memory - _GUEST_SYSTEM_BYTES, 0))} to give"
+            more = f"give it more ({guests[-1].name}(memory=))"
+            room = memory - _GUEST_SYSTEM_BYTES
+        else:
+            room = facts.memory_bytes
+            has, more = f"this machine has {human_size(room)}", "have fewer tenants" if at_once > 1 else "take another"
+        if wanted * at_once > room:
+            reasons.append(
+                f"{call.text}: its threads take {human_size(wanted * at_once)} of memory, and {has}; {more}, or run "
+                "fewer threads."
+            )
+    return reasons
 
 
 def of_machines(

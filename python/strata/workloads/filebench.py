@@ -33,6 +33,8 @@ class _Program:
     files: tuple[str, int] | None = None  # the variable that says how many, and its default
     threads: tuple[str, int] | None = None
     per_file: int = 0  # mean size
+    per_thread: int = 10 * _MIB + _MIB  # memsize=10m, and what it writes from, iosize=1m
+    more_threads: int = 0  # beside those that `threads` says
 
 
 _PROGRAMS = (
@@ -76,6 +78,8 @@ _PROGRAMS = (
         ("nfiles", 10),
         ("nshadows", 200),
         10 * _MIB,
+        per_thread=_MIB,
+        more_threads=11,
     ),
     _Program(
         "videoserver",
@@ -84,6 +88,8 @@ _PROGRAMS = (
         (32 + 194) * 64 * _MIB,
         None,
         ("nthreads", 48),
+        per_thread=10 * _MIB,
+        more_threads=1,
     ),
 )
 
@@ -125,6 +131,12 @@ class Filebench:
             return program.size_bytes
         name, default = program.files
         return program.size_bytes + (int(spec[name] or 0) - default) * program.per_file
+
+    def memory_bytes(self, spec: Call) -> int:
+        """As the engine counts before it starts (crates/engine/src/wml/run.rs), which refuses what is not there."""
+        program = self._program
+        threads = int(spec[program.threads[0]] or 0) if program.threads else 0
+        return (threads + program.more_threads) * program.per_thread
 
     def primary_of(self, spec: Call) -> Metric:
         return declared(self.info, self.info.primary)

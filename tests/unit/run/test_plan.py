@@ -382,3 +382,31 @@ def test_data_that_are_not_laid_out_in_time_through_a_limit_are_a_reason() -> No
     assert "takes 4 h 33 min through vm(write_bps=64K) and is given up after 27 min 4 s; raise write_bps=" in reason
     assert plan(stack.format("1M"), "fio/randrw-75-25(size=1G)", guests=HAS_GUESTS).runnable
     assert plan(stack.format("64K"), "fio/randrw-75-25(size=16M)", guests=HAS_GUESTS).runnable
+
+
+@pytest.mark.parametrize(
+    ("stack", "load", "words"),
+    [
+        (
+            "disk | vm | ext4",
+            "filebench/fileserver(nfiles=100)",
+            "its threads take 550.0 MiB of memory, and a guest of",
+        ),
+        ("disk | vm(memory=1G) | ext4", "filebench/fileserver(nfiles=100)", None),
+        ("disk | vm(memory=1G) | ext4", "filebench/webserver(nfiles=100)", "give it more (vm(memory=))"),
+        ("disk | vm(memory=1G) | ext4", "filebench/webserver(nfiles=100, nthreads=8)", None),
+        ("disk | vm | ext4", "filebench/videoserver", "its threads take 490.0 MiB"),
+        ("disk | vm | ext4", "filebench/oltp", None),
+        ("disk | ext4 | tenants(2) | raw | vm | ext4", "filebench/fileserver@2(nfiles=100)", "a guest of 512M has 362"),
+        (
+            "disk | ext4 | tenants(16)",
+            "filebench/fileserver(nfiles=100)",
+            "take 8.6 GiB of memory, and this machine has",
+        ),
+        ("disk | ext4 | tenants(16)", "filebench/fileserver@3(nfiles=100)", None),
+    ],
+)
+def test_the_threads_of_a_load_have_their_memory(stack: str, load: str, words: str | None) -> None:
+    made = plan(stack, load, disk_bytes=64 << 30, guests=HAS_GUESTS if "vm" in stack else None)
+    reasons = [reason for each in made.skipped.values() for reason in each]
+    assert any(words in reason for reason in reasons) if words else made.runnable, reasons
