@@ -57,6 +57,7 @@ class Param:
     required: bool = False
     # what it is an argument of, for the reference ("mkfs", "mount", ""), and for drivers that pass a group on
     group: str = ""
+    file: bool = False  # the absolute path of a file on the machine it is built on, which has to be there beforehand
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,11 +98,14 @@ INFO = LayerInfo(
             choices=("qemu", "libvirt"),
         ),
         Param(
-            "image", ParamType.TEXT, "an image of your own that it boots from, with the disk below beside its system"
+            "image",
+            ParamType.TEXT,
+            "an image of your own that it boots from, with the disk below beside its system",
+            file=True,
         ),
         Param("os", ParamType.CHOICE, "what that image holds", default="linux", choices=("linux", "windows")),
         Param("user", ParamType.TEXT, "who logs in there by ssh; by itself root, or Administrator"),
-        Param("key", ParamType.TEXT, "the file of that user's private key"),
+        Param("key", ParamType.TEXT, "the file of that user's private key", file=True),
     ),
     accepts=frozenset({Kind.BLOCK, Kind.IMAGE}),
     provides=Kind.BLOCK,

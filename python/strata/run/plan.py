@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from strata.campaign import DiskSpec
@@ -77,10 +77,12 @@ def make(
     own: Mapping[str, Directory] | None = None,
     others: Mapping[str, Facts] | None = None,
     guests: GuestLook | None = None,
+    unreadable: Collection[str] = (),
 ) -> Plan:
     """`own`: what was seen of the user's directories, by path; of one that is not in it nothing is known.
     `others`: the machines of stacks (by text) that another machine than that of `facts` carries.
-    `guests`: what is known of guests there; None when no stack starts one.
+    `guests`: what is known of guests there; None when no stack starts one. `unreadable`: files that arguments name and
+    that the machine of `facts` cannot read.
 
     Raises BadInput when a workload cannot run at all, or the machine has no room for the files.
     """
@@ -117,6 +119,7 @@ def make(
         reasons += unfit.of_machines(stack, workloads, drivers, carrier)
         reasons += unfit.of_load_memory(stack, workloads, drivers, carrier)
         reasons += unfit.of_limits(stack, workloads, drivers)
+        reasons += unfit.of_files(stack, drivers, unreadable)
         reasons += unfit.of_nested(stack, drivers)
         reasons += unfit.of_order(stack, drivers)
         reasons += unfit.of_forgetful(stack, drivers)

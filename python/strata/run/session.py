@@ -12,7 +12,7 @@ from strata.campaign import Campaign
 from strata.errors import BadInput, CommandFailed, Problem
 from strata.hosts.base import Host
 from strata.model import Command, Disk, Facts
-from strata.run import claims, directories, features
+from strata.run import claims, directories, features, files
 from strata.run import plan as planning
 from strata.run.campaign import Order
 from strata.run.plan import Plan
@@ -73,6 +73,7 @@ def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> L
         paths = sorted({path for stack in campaign.stacks if (path := directories.of(stack)) and path.startswith("/")})
         own = {path: directories.look(host, path) for path in paths}
         refused = [(call, _refusal(host, command)) for call, workload in loads for command in workload.checks(call)]
+        unreadable = files.unreadable(host, campaign.stacks, drivers)
         engine = host.run(Command((host.engine, "--version"))).stdout.strip()
     machines = {variants[0]: facts}
     for variant in variants[1:]:
@@ -94,6 +95,7 @@ def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> L
         own,
         {stack.text: machines[sites.variant(stack)] for stack in campaign.stacks} if len(variants) > 1 else None,
         guests,
+        unreadable,
     )
     problems = [Problem(why, where=call.text) for call, why in refused if why]
     if problems:

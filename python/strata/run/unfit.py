@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from strata.model import Call, Facts, Hungry, Kind, LayerDriver, Node, Stack, Target, Workload
-from strata.run import layout, together
+from strata.run import files, layout, together
 from strata.run.sites import GuestLook
 from strata.units import format_size, human_size, human_time
 
@@ -61,6 +61,16 @@ def of_nested(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
         f"{node.call.text} stands in a guest, where there is nothing to start another from; take one of the guests out."
         for node in stack.top.walk()
         if _nested(node, drivers)
+    ]
+
+
+def of_files(stack: Stack, drivers: Mapping[str, LayerDriver], unreadable: Collection[str]) -> list[str]:
+    """Of files that the user has to bring."""
+    return [
+        f"{call.name}({argument}={path}): there is no such file on this machine, or this user may not read it; say "
+        "where it is."
+        for call, argument, path in files.named(stack, drivers)
+        if path in unreadable
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
@@ -44,6 +44,7 @@ def plan(
     memory: int | None = None,
     own: Mapping[str, Directory] | None = None,
     guests: GuestLook | None = None,
+    unreadable: Collection[str] = (),
 ) -> planning.Plan:
     campaign = campaigns.from_expressions(
         [expression],
@@ -55,7 +56,9 @@ def plan(
     roles = {role for stack in campaign.stacks for role in stack.disks()}
     disks = planning.disks_for(campaign.stacks, dict.fromkeys(roles, DiskSpec(disk_bytes)), claimed)
     found = [(call, workloads.find(call)) for call in campaign.workloads]
-    return planning.make(campaign.stacks, found, layers.drivers(), facts, disks, memory, own, guests=guests)
+    return planning.make(
+        campaign.stacks, found, layers.drivers(), facts, disks, memory, own, guests=guests, unreadable=unreadable
+    )
 
 
 def test_a_stack_that_cannot_run_is_skipped_with_every_reason_and_the_rest_goes_on() -> None:
@@ -410,3 +413,11 @@ def test_the_threads_of_a_load_have_their_memory(stack: str, load: str, words: s
     made = plan(stack, load, disk_bytes=64 << 30, guests=HAS_GUESTS if "vm" in stack else None)
     reasons = [reason for each in made.skipped.values() for reason in each]
     assert any(words in reason for reason in reasons) if words else made.runnable, reasons
+
+
+def test_a_file_of_the_user_s_that_cannot_be_read_is_a_reason() -> None:
+    text = "disk | vm(image=/none.qcow2, key=/key)"
+    (reasons,) = plan(text, "guest/fio", guests=HAS_GUESTS, unreadable={"/none.qcow2"}).skipped.values()
+    (reason,) = reasons
+    assert "vm(image=/none.qcow2): there is no such file on this machine" in reason and "say where it is" in reason
+    assert plan(text, "guest/fio", guests=HAS_GUESTS).runnable
