@@ -61,6 +61,17 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """How long a processor that has nothing else to do takes for something; for the plan's estimate of the time only.
+
+    Of what was measured (docs/test-full.md). Several at once share the processors.
+    """
+
+    native_s: float = 0.0  # on the machine itself, or with KVM
+    emulated_s: float = 0.0  # where QEMU emulates the processor
+
+
+@dataclass(frozen=True, slots=True)
 class LayerInfo:
     """What the expression language, the planner and the reference need to know of a layer."""
 
@@ -83,6 +94,7 @@ class LayerInfo:
     lacks: Mapping[str, str] = field(default_factory=dict)
     lacks_by: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, once that argument is given
     only_for: Mapping[str, str] = field(default_factory=dict)  # program of `tools` -> what it is needed for alone
+    work: Work = Work()  # what building one takes, where that is seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +368,7 @@ class Facts:
     id_maps: frozenset[str] = frozenset()
     io_control: str = ""  # the version of cgroups by which I/O can be limited: "1", "2"; "": by none
     without: frozenset[str] = frozenset()  # known to have been left out of the kernel that runs: "xfs quotas"
+    emulated: bool = False  # its processor is emulated by QEMU
 
 
 # ---------------------------------------------------------------- drivers
@@ -458,7 +471,8 @@ class TrialPlan:
     measure: Command  # on the clock
     collect: Mapping[str, str]  # name -> path of a file to bring back
     put: Mapping[str, str] = field(default_factory=dict)  # path on the host -> content, before `prepare`
-    expect_s: float | None = None  # how long `measure` should take, when that is known
+    expect_s: float | None = None  # how long `measure` should take, when that is known and the same on every machine
+    work: Work = Work()  # what it takes beyond that, by the machine
     buffered: bool = False  # goes through the page cache: marked as cached unless the data set is large enough
     gated: bool = False  # `measure` has a start of its own, and passes the gate of strata/gate.py after it
 

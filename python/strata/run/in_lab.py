@@ -100,10 +100,11 @@ class LabSites:
         virtual = self.testbed.clock == "virtual"
         modelled = tuple(text for role, model in self.models.items() for text in models.caveats(role, model, virtual))
         if virtual:
-            return replace(facts, free_bytes=self.testbed.memory_bytes, caveats=(EXACT, *modelled))
+            return replace(facts, free_bytes=self.testbed.memory_bytes, caveats=(EXACT, *modelled), emulated=True)
         held = next(path for path in (self.work, *self.work.parents) if path.exists())
         emulated = (EMULATED,) if state.spec.accel == "tcg" else ()
-        return replace(facts, free_bytes=shutil.disk_usage(held).free, caveats=emulated + modelled)
+        room = shutil.disk_usage(held).free
+        return replace(facts, free_bytes=room, caveats=emulated + modelled, emulated=bool(emulated))
 
     def versions(self) -> Mapping[str, str]:
         """Equal machines give equal figures by the virtual clock: their keys say which machines these were."""

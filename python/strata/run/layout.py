@@ -210,10 +210,15 @@ def guest_count(stack: Stack, drivers: Mapping[str, LayerDriver]) -> int:
 
 def guest_calls(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[Call]:
     """The layer of every guest that runs at once. Raises as `guest_count`."""
+    starting = [each for each in copies(stack, drivers) if drivers[each[0].call.name].info.starts_guest]
+    return [node.call for node, count in starting for _ in range(count)]
+
+
+def copies(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[tuple[Node, int]]:
+    """Every layer, and how often it is there: above a fork once for each tenant. Raises as `guest_count`."""
     fork, above = _forked(stack.top, drivers)
-    count = int(fork.call["count"] or 1) if fork is not None else 0
-    starting = [node for node in stack.top.walk() if drivers[node.call.name].info.starts_guest]
-    return [node.call for node in starting for _ in range(count if any(node is each for each in above) else 1)]
+    count = int(fork.call["count"] or 1) if fork is not None else 1
+    return [(node, count if any(node is each for each in above) else 1) for node in stack.top.walk()]
 
 
 def _forked(top: Node, drivers: Mapping[str, LayerDriver]) -> tuple[Node | None, list[Node]]:

@@ -21,20 +21,13 @@ from strata.model import (
     Metric,
     Stack,
     Step,
-    Target,
     Workload,
 )
-from strata.run import directories, layout, machine, neighbours, trial_steps, unfit
+from strata.run import directories, expected, layout, machine, trial_steps, unfit
 from strata.run.directories import Directory
 from strata.run.sites import GuestLook
 from strata.run.together import APART, OVERLAP
 from strata.units import human_size
-
-# Making and removing a file system, laying out a data set and dropping caches, for a first estimate of the time.
-# As soon as visits have ended, their own mean is used.
-_OVERHEAD_PER_VISIT_S = 2.0
-_OVERHEAD_PER_TRIAL_S = 2.0
-_UNKNOWN_TRIAL_S = 10.0
 
 # The file system that carries sparse files must not run full under us: metadata and other users need room too.
 _KEEP_FREE_SHARE = 0.02
@@ -104,10 +97,12 @@ def make(
     skipped: dict[str, tuple[str, ...]] = {}
     known: dict[int, dict[str, list[str]]] = {}
     growth_bytes = 0
+    takes_s: list[float] = []
+    loads = expected.planned(workloads)
     sizes = _Sizes(disks)
     for stack in stacks:
         misfits = sizes.shortage(stack) + unfit.of_arity(stack, drivers)
-        carrier = others.get(stack.text, facts)
+        outer = carrier = others.get(stack.text, facts)
         has_guest = unfit.starts_guest(stack.top, drivers)
         reasons = unfit.of_layers(stack, drivers, carrier, inside, known) + misfits
         if has_guest:
@@ -124,27 +119,31 @@ def make(
         reasons += unfit.of_order(stack, drivers)
         reasons += unfit.of_forgetful(stack, drivers)
         reasons += unfit.of_tenants(stack, [call for call, _ in workloads], drivers)
+        rehearsals = 0
         path = directories.of(stack) if own else None
         directory = own.get(path or "")
         if directory is not None:
             reasons += directory.reasons
             reasons += unfit.of_room(directory.free_bytes, f"{path} has", workloads)
             try:
-                _laid_out(stack, drivers, disks, "/", filesystem=directory.filesystem)
+                laid_out = _laid_out(stack, drivers, disks, "/", filesystem=directory.filesystem)
+                rehearsals = laid_out.top.rehearsals
             except BadInput as error:
                 reasons += [str(problem) for problem in error.problems]
         elif not misfits:
             try:
                 reasons += unfit.of_memory(stack, drivers, guests)
                 beside = guests is not None and guests.beside
-                room_bytes = _laid_out(stack, drivers, disks, "/", beside=beside).top.size_bytes
-                reasons += unfit.of_room(room_bytes, "the stack has", workloads)
+                top = _laid_out(stack, drivers, disks, "/", beside=beside).top
+                rehearsals = top.rehearsals
+                reasons += unfit.of_room(top.size_bytes, "the stack has", workloads)
             except BadInput as error:
                 reasons += [str(problem) for problem in error.problems]
         if reasons:
             skipped[stack.text] = tuple(dict.fromkeys(reasons))
         else:
             growth_bytes = max(growth_bytes, sizes.growth(stack))
+            takes_s.append(expected.visit_s(stack, loads, drivers, outer, inside, rehearsals))
     if growth_bytes > facts.free_bytes * (1 - _KEEP_FREE_SHARE):
         problems.append(
             Problem(
@@ -165,8 +164,7 @@ def make(
         memory_bytes=facts.memory_bytes,
         memory_budget_bytes=memory_budget_bytes,
         machine_metrics=_machine_metrics(stacks, drivers, own),
-        seconds_per_visit=_OVERHEAD_PER_VISIT_S
-        + _repeats(stacks, drivers) * sum(_trial_s(call, workload) for call, workload in workloads),
+        seconds_per_visit=sum(takes_s) / len(takes_s) if takes_s else 0.0,
         growth_bytes=growth_bytes,
         directories=own,
         guest_image=guests.image if guests is not None else None,
@@ -311,24 +309,6 @@ def _laid_out(
         beside=reaches,
         filesystem=filesystem,
     )
-
-
-def _trial_s(call: Call, workload: Workload) -> float:
-    nowhere = Target(Kind.DIRECTORY, "/nowhere", None)
-    expected = workload.plan(call, nowhere, "/nowhere", 0).expect_s
-    return _OVERHEAD_PER_TRIAL_S + (_UNKNOWN_TRIAL_S if expected is None else expected)
-
-
-def _repeats(stacks: Sequence[Stack], drivers: Mapping[str, LayerDriver]) -> float:
-    """How often a load is run in a visit, mean of the stacks: tenants may be asked to do so by themselves as well."""
-    forks = [
-        node.call for stack in stacks for node in stack.top.walk() if drivers[node.call.name].info.forks
-    ]  # one of a stack at most
-    more = [
-        len(list(neighbours.groups_of(str(call["neighbours"]), range(1, int(call["count"] or 1) + 1))))
-        for call in forks
-    ]
-    return 1 + sum(more) / max(len(stacks), 1)
 
 
 def _machine_metrics(

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strata.model import Call, Command, Facts, Metric, TrialPlan, WorkloadInfo
+from strata.model import Call, Command, Facts, Metric, TrialPlan, Work, WorkloadInfo
 from strata.workloads import _batch, _image
 from strata.workloads._batch import Phase
 from strata.workloads._common import declared
+
+# One call of an engine's client: 400 took 72 s with Docker and 73 s with Podman, and, emulated, eight took 23 to 41 s
+# with containerd and four 38 s with Incus (docs/test-full.md).
+_CALL = Work(native_s=0.2, emulated_s=5.0)
 
 
 class OnEngine:
@@ -39,9 +43,11 @@ def each(client: str, verb: str, names: Sequence[str], parallel: int = 1) -> Pha
 
 
 def trial(scratch: str, prepare: Sequence[Command], phases: Sequence[Phase], timeout_s: float) -> TrialPlan:
+    calls = sum(len(phase.commands) for phase in phases)
     return TrialPlan(
         prepare=tuple(prepare),
         measure=_batch.measure(scratch, timeout_s),
         collect=_batch.collect(scratch),
         put={_batch.plan_path(scratch): _batch.plan_text(phases)},
+        work=Work(_CALL.native_s * calls, _CALL.emulated_s * calls),
     )

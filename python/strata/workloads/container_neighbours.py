@@ -152,7 +152,7 @@ class Neighbours(_on_engine.OnEngine):
             3600.0 + _PATIENCE_S * len(names) + len(ways) * runtime_s,
         )
         files = {f"{way}-{name}.json": f"{scratch}/{way}/{name}.json" for way in ways for name in names}
-        return replace(trial, collect={**trial.collect, **files})
+        return replace(trial, expect_s=len(ways) * runtime_s, collect={**trial.collect, **files})
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
         ways = _ways(spec)

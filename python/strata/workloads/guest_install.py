@@ -20,6 +20,7 @@ from strata.model import (
     Target,
     TrialOutput,
     TrialPlan,
+    Work,
     Workload,
     WorkloadInfo,
 )
@@ -27,11 +28,13 @@ from strata.workloads._common import declared, last_lines
 
 _MIB = 1 << 20
 
-# What mmdebstrap installs, and the room that it takes while the packages lie there too, measured and rounded up.
+# What mmdebstrap installs; the room that it takes while the packages lie there too, measured and rounded up; and how
+# long it takes: `minimal` and `standard` not emulated, `extract` and `minimal` emulated (docs/test-full.md), the rest
+# by these.
 _CHOICES = {
-    "extract": (("--variant=extract", "--include=apt,?essential"), 300 * _MIB),
-    "minimal": (("--variant=minbase",), 300 * _MIB),
-    "standard": (("--variant=important", "--include=linux-image-amd64"), 700 * _MIB),
+    "extract": (("--variant=extract", "--include=apt,?essential"), 300 * _MIB, Work(10.0, 60.0)),
+    "minimal": (("--variant=minbase",), 300 * _MIB, Work(32.0, 180.0)),
+    "standard": (("--variant=important", "--include=linux-image-amd64"), 700 * _MIB, Work(145.0, 800.0)),
 }
 
 # $1 a directory on the stack, $2 one that is not, the rest: what to install. All of it is on the disk when it ends.
@@ -93,7 +96,8 @@ class Install:
 
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         argv = ("sh", "-c", _INSTALL, "sh", target.path, scratch, *_CHOICES[str(spec["packages"])][0])
-        return TrialPlan((), Command(argv, timeout_s=7200.0), {}, buffered=True)
+        work = _CHOICES[str(spec["packages"])][2]
+        return TrialPlan((), Command(argv, timeout_s=7200.0), {}, buffered=True, work=work)
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
         if output.exit_code != 0:
