@@ -72,6 +72,16 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Brought:
+    """A way to write a layer for which the user has to bring something that no machine can be asked for."""
+
+    text: str  # "vm(image=/PATH)"
+    values: Mapping[str, Value]  # the arguments, for asking whether all else is there
+    tools: tuple[str, ...]  # programs that this way calls
+    what: str  # a sentence
+
+
+@dataclass(frozen=True, slots=True)
 class LayerInfo:
     """What the expression language, the planner and the reference need to know of a layer."""
 
@@ -95,6 +105,7 @@ class LayerInfo:
     lacks_by: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, once that argument is given
     only_for: Mapping[str, str] = field(default_factory=dict)  # program of `tools` -> what it is needed for alone
     work: Work = Work()  # what building one takes, where that is seconds
+    brought: tuple[Brought, ...] = ()  # what `strata doctor` lists by itself
 
 
 @dataclass(frozen=True, slots=True)

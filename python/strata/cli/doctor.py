@@ -11,7 +11,7 @@ import typer
 
 from strata import layers, workloads
 from strata.hosts.local import LocalHost
-from strata.model import Call, Facts, Param, ParamType
+from strata.model import Brought, Call, Facts, LayerDriver, Param, ParamType
 from strata.run import plan as planning
 from strata.units import human_size
 
@@ -28,6 +28,10 @@ def doctor(as_json: bool) -> None:
         name: dict(_refused_choices(name, driver.info.params, driver.reasons_not_to_run, facts))
         for name, driver in drivers.items()
     }
+    brought = {
+        name: [(each, _of_brought(name, driver, each, facts)) for each in driver.info.brought]
+        for name, driver in drivers.items()
+    }
     works = any(not why for why in layer_reasons.values()) and any(not why for why in load_reasons.values())
     if as_json:
         plain = {
@@ -36,10 +40,16 @@ def doctor(as_json: bool) -> None:
             "layers": layer_reasons,
             "choices": {text: why for refused in choices.values() for text, why in refused.items()},
             "workloads": load_reasons,
+            "brought": {
+                each.text: {"reasons": why, "here": _here(each, facts), "you": each.what}
+                for listed in brought.values()
+                for each, why in listed
+            },
         }
         print(json.dumps(plain, indent=2, default=sorted))
     else:
-        lists = [*_list("layers", layer_reasons, choices), *_list("workloads", load_reasons)]
+        more = {name: list(_brought_lines(listed, facts)) for name, listed in brought.items()}
+        lists = [*_list("layers", layer_reasons, choices, more), *_list("workloads", load_reasons)]
         print("\n".join([*_machine(facts), *lists]))
     if not works:
         raise typer.Exit(4)
@@ -69,6 +79,23 @@ def _refused_choices(
                 yield text, why
 
 
+def _of_brought(name: str, driver: LayerDriver, brought: Brought, facts: Facts) -> list[str]:
+    bare = _bare(name, driver.info.params)
+    return driver.reasons_not_to_run(replace(bare, text=brought.text, values={**bare.values, **brought.values}), facts)
+
+
+def _here(brought: Brought, facts: Facts) -> list[str]:
+    return [tool for tool in brought.tools if tool in facts.tools]
+
+
+def _brought_lines(listed: list[tuple[Brought, list[str]]], facts: Facts) -> Iterator[str]:
+    for brought, why in listed:
+        yield f"       {'no ' if why else 'yes'}  {brought.text}"
+        yield f"              Here: {', '.join(_here(brought, facts)) or 'nothing of what it takes'}."
+        yield from (f"              {reason}" for reason in why)
+        yield f"              {brought.what}"
+
+
 def _machine(facts: Facts) -> list[str]:
     who = "root" if facts.root else "not root: stacks can only be planned"
     return [
@@ -80,7 +107,10 @@ def _machine(facts: Facts) -> list[str]:
 
 
 def _list(
-    title: str, reasons: dict[str, list[str]], choices: Mapping[str, Mapping[str, list[str]]] | None = None
+    title: str,
+    reasons: dict[str, list[str]],
+    choices: Mapping[str, Mapping[str, list[str]]] | None = None,
+    more: Mapping[str, list[str]] | None = None,
 ) -> list[str]:
     lines = ["", title]
     for name, why in reasons.items():
@@ -88,4 +118,5 @@ def _list(
         lines += [f"         {reason}" for reason in why]
         for text, refused in ((choices or {}).get(name) or {}).items():
             lines += [f"       no   {text}", *(f"              {reason}" for reason in refused)]
+        lines += (more or {}).get(name) or []
     return lines

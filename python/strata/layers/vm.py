@@ -12,6 +12,7 @@ from strata.layers._daemon import UNMARKED
 from strata.layers._device import io_uring_reasons
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
+    Brought,
     Call,
     Command,
     Completed,
@@ -116,6 +117,15 @@ INFO = LayerInfo(
     ),
     starts_guest=True,
     work=Work(native_s=10.0, emulated_s=13.0),  # its boot: 8.8 to 14 s emulated on a quiet machine; by KVM not measured
+    brought=(
+        Brought(
+            "vm(image=/PATH, key=/PATH, os={linux, windows})",
+            {"image": "/PATH", "key": "/PATH", "os": "windows"},
+            (PROGRAM, "qemu-img", "ssh"),
+            "You bring the image, with an ssh server that takes your key, and fio in its PATH; one of Windows with the "
+            "virtio drivers too (viostor, vioscsi), unless you write bus=sata or bus=nvme.",
+        ),
+    ),
 )
 
 # $1 directory, $2 the first port to try, $3 serial number, $4 link for the disk in the guest, $5 its size or "", $6 ssh
