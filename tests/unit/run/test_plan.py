@@ -421,3 +421,13 @@ def test_a_file_of_the_user_s_that_cannot_be_read_is_a_reason() -> None:
     (reason,) = reasons
     assert "vm(image=/none.qcow2): there is no such file on this machine" in reason and "say where it is" in reason
     assert plan(text, "guest/fio", guests=HAS_GUESTS).runnable
+
+
+def test_of_a_file_system_in_a_guest_the_guest_s_kernel_decides() -> None:
+    without = replace(FACTS, kernel_text="6.12.57-guest", filesystems=frozenset({"ext4"}))
+    stack = "disk | ext4 | tenants(2) | raw(size=1G) | vm | {ext4, xfs}"
+    made = plan(stack, guests=replace(HAS_GUESTS, facts=without))
+    assert [each.text for each in made.runnable] == ["disk | ext4 | tenants(2) | raw(size=1G) | vm | ext4"]
+    ((reason,),) = made.skipped.values()
+    assert reason.startswith("The kernel 6.12.57-guest cannot mount xfs; boot a kernel that has xfs")
+    assert len(plan(stack, facts=without, guests=HAS_GUESTS).runnable) == 2, "the machine outside mounts no xfs"
