@@ -33,9 +33,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from strata.errors import BadInput
+from strata.layers._filesystem import XFS_SMALLEST_BYTES
 from strata.layers._steps import output, run, said, sh
 from strata.layers._throttle import OPTIONS, VERBS
-from strata.model import Command, Completed, Facts, Kind, Place, Provides, Step
+from strata.model import Call, Command, Completed, Facts, Kind, Place, Provides, Step
+from strata.units import human_size
 
 TOOLS = {
     "findmnt": "util-linux",
@@ -506,6 +508,15 @@ def no_size(engine: str, driver: str) -> str:
         f"{engine}({driver}) cannot keep a container to a size: it refuses the option; leave out base_size, or choose "
         "another driver."
     )
+
+
+def root_reasons(spec: Call) -> list[str]:
+    """Of a container's root that is a file system of its own (`fs`, `base_size`)."""
+    size = spec["base_size"]
+    if spec["fs"] != "xfs" or size is None or int(size) >= XFS_SMALLEST_BYTES:
+        return []
+    least = human_size(XFS_SMALLEST_BYTES)
+    return [f"{spec.text}: xfs is not made on less than {least}; make base_size= larger, or choose fs=ext4."]
 
 
 def needs_filesystem(engine: str, driver: str, below: Provides, wanted: str) -> None:

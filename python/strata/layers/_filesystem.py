@@ -45,6 +45,9 @@ TOOLS = {
     "stat": "coreutils",
 }
 
+XFS_SMALLEST_BYTES = 300 << 20
+"""mkfs.xfs refuses less since xfsprogs 5.19 ("Filesystem must be larger than 300MB")."""
+
 MAKE_TIMEOUT_S = 7200.0
 """Tables of a large disk are written out at once, so that nothing writes them during a measurement."""
 

@@ -24,6 +24,7 @@ from strata.layers._engine import (
     instance,
     prove,
     provides,
+    root_reasons,
     start,
     tools_for,
     version_reasons,
@@ -182,7 +183,7 @@ class InstancesDriver:
             reasons.append(
                 f"{name}({backend}) has no file system of its own for a container; leave out fs, or choose lvm."
             )
-        return reasons
+        return reasons + root_reasons(spec)
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         _instance_pools.check(self.kin.name, spec, below[0])

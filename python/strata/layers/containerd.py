@@ -22,6 +22,7 @@ from strata.layers._engine import (
     other_root,
     prove,
     provides,
+    root_reasons,
     text,
     tools_for,
     version_reasons,
@@ -241,7 +242,7 @@ class ContainerdDriver:
                 f"containerd({how}) has no size and no file system of its own for a container; "
                 "leave out base_size and fs, or choose devmapper."
             )
-        return reasons
+        return reasons + root_reasons(spec)
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         _check(spec, below[0])

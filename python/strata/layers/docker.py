@@ -29,6 +29,7 @@ from strata.layers._engine import (
     other_root,
     prove,
     provides,
+    root_reasons,
     start,
     text,
     tools_for,
@@ -183,7 +184,7 @@ class DockerDriver:
             reasons.append(no_size("docker", driver))
         if driver == "fuse-overlayfs" and "fuse" not in facts.filesystems:
             reasons.append(no_filesystem("docker(fuse-overlayfs)", "fuse", facts))
-        return reasons
+        return reasons + root_reasons(spec)
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         _check(spec, below[0])

@@ -6,7 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 
 from strata.errors import BadInput
-from strata.layers._filesystem import DAY_S, MKFS, TOOLS, FileSystem, mkfs_words, mount_point_of, share_extents
+from strata.layers._filesystem import (
+    DAY_S,
+    MKFS,
+    TOOLS,
+    XFS_SMALLEST_BYTES,
+    FileSystem,
+    mkfs_words,
+    mount_point_of,
+    share_extents,
+)
 from strata.layers._options import ATIME, COMMON, flag, number, size
 from strata.layers._steps import output, run, said, sh
 from strata.model import (
@@ -66,10 +75,8 @@ OPTIONS = (
 FEATURES = {"reflink": "files may share blocks", "rmapbt": "map from blocks to their owners"}
 """Named because studies vary them; everything else goes through mkfs=."""
 
-# mkfs.xfs refuses less since xfsprogs 5.19 ("Filesystem must be larger than 300MB", "Log size must be at least 64MB").
-_SMALLEST_BYTES = 300 << 20
-_SMALLEST_LOG_BYTES = 64 << 20
-_ANY_SIZE = "--unsupported"  # with which it refuses neither
+_SMALLEST_LOG_BYTES = 64 << 20  # as of xfsprogs 5.19: "Log size must be at least 64MB"
+_ANY_SIZE = "--unsupported"  # with which mkfs refuses neither a small log nor a small disk
 
 _QUOTAS = ("uquota", "gquota", "pquota")
 
@@ -105,7 +112,7 @@ def _check(spec: Call, facts: Facts) -> list[str]:
 
 
 def _smallest(spec: Call, devices: int) -> int:
-    return 0 if _ANY_SIZE in str(spec["mkfs"]) else _SMALLEST_BYTES
+    return 0 if _ANY_SIZE in str(spec["mkfs"]) else XFS_SMALLEST_BYTES
 
 
 def _ask(spec: Call, device: str, mount_point: str, place: Place) -> list[Command]:

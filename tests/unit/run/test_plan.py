@@ -431,3 +431,12 @@ def test_of_a_file_system_in_a_guest_the_guest_s_kernel_decides() -> None:
     ((reason,),) = made.skipped.values()
     assert reason.startswith("The kernel 6.12.57-guest cannot mount xfs; boot a kernel that has xfs")
     assert len(plan(stack, facts=without, guests=HAS_GUESTS).runnable) == 2, "the machine outside mounts no xfs"
+
+
+@pytest.mark.parametrize(
+    "engine", ["containerd(devmapper, {})", "docker(devicemapper, {})", "incus(lvm, {})", "lxd(lvm, {})"]
+)
+@pytest.mark.parametrize(("root", "small"), [("base_size=256M, fs=xfs", True), ("base_size=256M, fs=ext4", False)])
+def test_a_container_s_root_is_not_smaller_than_its_file_system_takes(engine: str, root: str, small: bool) -> None:
+    skipped = plan(f"disk | lvmthin(zero=off) | {engine.format(root)}", "container/lifecycle(2)").skipped.values()
+    assert any("make base_size= larger, or choose fs=ext4" in reason for each in skipped for reason in each) is small
