@@ -207,7 +207,7 @@ def test_doctor_gives_reasons() -> None:
     done = strata("doctor", "--json")
     found = json.loads(done.stdout)
     assert found["machine"]["kernel_text"] == os.uname().release
-    assert set(found) == {"version", "machine", "layers", "choices", "workloads"}
+    assert set(found) == {"version", "machine", "layers", "choices", "workloads", "brought"}
     assert all(isinstance(reasons, list) for reasons in found["layers"].values())
     # No Linux has aufs.
     assert any("aufs was never part of Linux" in reason for reason in found["choices"]["docker(aufs)"])
