@@ -14,9 +14,9 @@ _LIMITS = (
     ("write_bps", ParamType.SIZE, "bytes written", "bps-write"),
 )
 
-# QEMU lets through at once what a tenth of a second may bring (util/throttle.c): of this at least one request, of at
-# least a page. And the largest request of Linux (1280 KiB) is through before its drivers give it up, after 30 s.
-_LEAST = {ParamType.INT: 10, ParamType.SIZE: 64 << 10}
+# QEMU lets through at once what a tenth of a second may bring (util/throttle.c): at least one request. And as many
+# bytes as the patience of what lays out data sets counts on; through 64 KiB/s mkfs.ext4 alone took 392 s on 256 MiB.
+_LEAST = {ParamType.INT: 10, ParamType.SIZE: 1 << 20}
 
 # QEMU's THROTTLE_VALUE_MAX (include/qemu/throttle.h); beyond it nothing is limited.
 _MOST = 10**15

@@ -113,7 +113,6 @@ def make(
         reasons += unfit.of_asked(stack, workloads, drivers, carrier)
         reasons += unfit.of_machines(stack, workloads, drivers, carrier)
         reasons += unfit.of_load_memory(stack, workloads, drivers, carrier)
-        reasons += unfit.of_limits(stack, workloads, drivers)
         reasons += unfit.of_files(stack, drivers, unreadable)
         reasons += unfit.of_nested(stack, drivers)
         reasons += unfit.of_order(stack, drivers)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from strata.model import Call, Facts, Hungry, Kind, LayerDriver, Node, Stack, Target, Workload
+from strata.model import Call, Facts, Hungry, Kind, LayerDriver, Node, Stack, Workload
 from strata.run import files, layout, together
 from strata.run.sites import GuestLook
-from strata.units import format_size, human_size, human_time
+from strata.units import format_size, human_size
 
 # What a QEMU takes beside the memory of its guest: its programs, and under emulation the translated code. Seen of four
 # emulated guests at work: 105 to 302 MiB.
@@ -264,33 +264,6 @@ def of_machines(
                 f"({workload.info.memory}=), or have fewer tenants."
             )
     return reasons
-
-
-def of_limits(
-    stack: Stack, workloads: Sequence[tuple[Call, Workload]], drivers: Mapping[str, LayerDriver]
-) -> list[str]:
-    """Whether a limit on writes lets the data sets be laid out before that is given up."""
-    reasons = []
-    for node in stack.top.walk():
-        limited = any(param.name == _WRITTEN for param in drivers[node.call.name].info.params)
-        limit = node.call[_WRITTEN] if limited else None
-        for call, workload in workloads if limit is not None else ():
-            takes_s, patience_s = workload.data_bytes(call) / float(limit or 1), _patience_s(call, workload)
-            if takes_s > patience_s:
-                reasons.append(
-                    f"{call.text} lays out {human_size(workload.data_bytes(call))}, which takes {human_time(takes_s)} "
-                    f"through {node.call.text} and is given up after {human_time(patience_s)}; raise {_WRITTEN}=, or "
-                    "make the data set smaller (size=)."
-                )
-    return reasons
-
-
-_WRITTEN = "write_bps"  # the limit on bytes written a second, of the layers that have one
-
-
-def _patience_s(call: Call, workload: Workload) -> float:
-    planned = workload.plan(call, Target(Kind.DIRECTORY, "/nowhere", None), "/nowhere", 0)
-    return sum(command.timeout_s for command in planned.prepare or (planned.measure,))
 
 
 def of_room(room_bytes: int | None, where: str, workloads: Sequence[tuple[Call, Workload]]) -> list[str]:

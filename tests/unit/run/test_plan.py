@@ -371,20 +371,11 @@ def test_a_request_is_not_larger_than_the_data() -> None:
         plan("disk | ext4", "fio/seqread-1m(bs=2M, size=1M)")
 
 
-@pytest.mark.parametrize("limit", ["write_bps=1", "write_bps=63K", "read_iops=9"])
+@pytest.mark.parametrize("limit", ["write_bps=1", "write_bps=1000K", "read_iops=9"])
 @pytest.mark.parametrize("stack", ["disk | vm({}) | ext4", "disk | ext4 | qcow2 | qsd({})", "disk | ext4 | limit({})"])
 def test_a_limit_so_small_that_nothing_gets_through_is_refused(stack: str, limit: str) -> None:
     with pytest.raises(BadInput, match="the least is"):
         plan(stack.format(limit), guests=HAS_GUESTS)
-
-
-def test_data_that_are_not_laid_out_in_time_through_a_limit_are_a_reason() -> None:
-    stack = "disk | vm(write_bps={}) | ext4"
-    (reasons,) = plan(stack.format("64K"), "fio/randrw-75-25(size=1G)", guests=HAS_GUESTS).skipped.values()
-    (reason,) = reasons
-    assert "takes 4 h 33 min through vm(write_bps=64K) and is given up after 27 min 4 s; raise write_bps=" in reason
-    assert plan(stack.format("1M"), "fio/randrw-75-25(size=1G)", guests=HAS_GUESTS).runnable
-    assert plan(stack.format("64K"), "fio/randrw-75-25(size=16M)", guests=HAS_GUESTS).runnable
 
 
 @pytest.mark.parametrize(
