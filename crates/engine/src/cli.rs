@@ -36,8 +36,12 @@ enum Command {
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         timeout: Option<Duration>,
         /// A block device to sample and the name it gets in the file; may be given several times
-        #[arg(long = "device", value_name = "NAME=PATH", value_parser = parse_device)]
+        #[arg(long = "device", value_name = "NAME=PATH", value_parser = parse_named)]
         devices: Vec<(String, PathBuf)>,
+        /// A file with the number of a process whose processor time is sampled, and the name it gets; may be given
+        /// several times
+        #[arg(long = "process", value_name = "NAME=PIDFILE", value_parser = parse_named)]
+        processes: Vec<(String, PathBuf)>,
         /// The command and its arguments
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<OsString>,
@@ -121,7 +125,7 @@ fn parse_percent(text: &str) -> Result<u64, String> {
     }
 }
 
-fn parse_device(text: &str) -> Result<(String, PathBuf), String> {
+fn parse_named(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok((name.to_owned(), path.into())),
         _ => Err("write it as NAME=PATH, for example top=/dev/loop0".to_owned()),
@@ -131,8 +135,8 @@ fn parse_device(text: &str) -> Result<(String, PathBuf), String> {
 /// Runs the program; returns its exit code.
 pub fn main() -> u8 {
     let outcome = match Cli::parse().command {
-        Command::Sample { out, interval, timeout, devices, command } => {
-            sample::run(&sample::Request { out, interval, timeout, devices, command })
+        Command::Sample { out, interval, timeout, devices, processes, command } => {
+            sample::run(&sample::Request { out, interval, timeout, devices, processes, command })
         }
         Command::Batch { plan, out } => batch::run(&plan, &out),
         Command::Disk(command) => disk::run(command),
@@ -185,10 +189,10 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_a_name_and_a_path() {
-        assert_eq!(parse_device("top=/dev/by-id/a=b"), Ok(("top".to_owned(), PathBuf::from("/dev/by-id/a=b"))));
+    fn what_is_sampled_is_a_name_and_a_path() {
+        assert_eq!(parse_named("top=/dev/by-id/a=b"), Ok(("top".to_owned(), PathBuf::from("/dev/by-id/a=b"))));
         for wrong in ["", "top", "=/dev/loop0", "top="] {
-            assert!(parse_device(wrong).is_err(), "{wrong}");
+            assert!(parse_named(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -67,6 +67,8 @@ pub struct Stalls {
 #[derive(Debug, Serialize)]
 pub struct Snapshot<'a> {
     devices: BTreeMap<&'a str, Option<DeviceCounters>>,
+    /// Processor time since each began, in seconds; `None` once it has ended.
+    processes: BTreeMap<&'a str, Option<f64>>,
     cpu_s: Option<CpuTimes>,
     memory: Option<Memory>,
     psi: Option<Stalls>,
@@ -75,23 +77,34 @@ pub struct Snapshot<'a> {
 /// The part of the machine that is watched.
 pub struct Machine {
     devices: BTreeMap<String, BlockDevice>,
+    processes: BTreeMap<String, i32>,
     ticks_per_s: Option<f64>,
 }
 
 impl Machine {
-    /// Looks up every device.
+    /// Looks up every device, and the number of every process.
     ///
     /// # Errors
-    /// A sentence, when one is not a block device or a name is given twice.
-    pub fn new(named: &[(String, PathBuf)]) -> Result<Self, String> {
+    /// A sentence, when one is not a block device, a file holds no number, or a name is given twice.
+    pub fn new(of_devices: &[(String, PathBuf)], of_processes: &[(String, PathBuf)]) -> Result<Self, String> {
         let mut devices = BTreeMap::new();
-        for (name, path) in named {
+        for (name, path) in of_devices {
             if devices.insert(name.clone(), BlockDevice::find(path)?).is_some() {
                 return Err(format!("two devices are called '{name}'; give each its own name"));
             }
         }
+        let mut processes = BTreeMap::new();
+        for (name, file) in of_processes {
+            let number = fs::read_to_string(file).ok().and_then(|text| text.trim().parse::<i32>().ok());
+            let number = number.ok_or_else(|| {
+                format!("{} does not hold the number of a process; name its pid file", file.display())
+            })?;
+            if processes.insert(name.clone(), number).is_some() {
+                return Err(format!("two processes are called '{name}'; give each its own name"));
+            }
+        }
         let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok().flatten().map(|ticks| ticks as f64);
-        Ok(Self { devices, ticks_per_s })
+        Ok(Self { devices, processes, ticks_per_s })
     }
 
     pub fn devices(&self) -> &BTreeMap<String, BlockDevice> {
@@ -108,10 +121,16 @@ impl Machine {
         let read = |path: &str| fs::read_to_string(path).ok();
         Snapshot {
             devices: self.devices.iter().map(|(name, device)| (name.as_str(), counters(device))).collect(),
+            processes: self.processes.iter().map(|(name, &number)| (name.as_str(), self.spent_s(number))).collect(),
             cpu_s: read("/proc/stat").and_then(|text| procfs::parse_cpu_times(&text, self.ticks_per_s?)),
             memory: read("/proc/meminfo").and_then(|text| procfs::parse_meminfo(&text)),
             psi: stalls(),
         }
+    }
+
+    fn spent_s(&self, process: i32) -> Option<f64> {
+        let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        Some(procfs::parse_process_ticks(&text)? as f64 / self.ticks_per_s?)
     }
 }
 

@@ -144,6 +144,14 @@ pub fn parse_process_stat(text: &str) -> Option<ProcessStat> {
     Some(ProcessStat { state: words.next()?.chars().next()?, parent: words.next()?.parse().ok()? })
 }
 
+/// Reads the processor time, user and system, of a whole process from `/proc/PID/stat`, in ticks.
+pub fn parse_process_ticks(text: &str) -> Option<u64> {
+    let (_, rest) = text.rsplit_once(") ")?;
+    let mut words = rest.split_ascii_whitespace().skip(11);
+    let (user, system): (u64, u64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    user.checked_add(system)
+}
+
 #[cfg(test)]
 #[path = "procfs_tests.rs"]
 mod tests;

@@ -134,11 +134,19 @@ fn a_process_may_be_named_like_a_stat_line() {
     assert_eq!(parse_process_stat("77 (cut) R"), None);
 }
 
+#[test]
+fn the_processor_time_of_a_process_is_user_and_system() {
+    // The name may hold what ends it; then state, parent, and eleven columns on, 250 and 50 ticks.
+    let text = "77 (a) S 1 (b)) R 1 77 77 0 -1 4194560 5 6 7 8 250 50 9 9 20 0 1 0";
+    assert_eq!(parse_process_ticks(text), Some(300));
+    assert_eq!(parse_process_ticks("77 (a) R 1 77 77 0 -1 4194560 5 6 7 8 250"), None);
+}
+
 proptest! {
     #[test]
     fn no_text_makes_a_reader_panic(text in "(?s).{0,400}") {
         let _ = (parse_block_stat(&text), parse_cpu_times(&text, 100.0), count_cpus(&text));
-        let _ = (parse_meminfo(&text), parse_pressure(&text), parse_process_stat(&text));
+        let _ = (parse_meminfo(&text), parse_pressure(&text), parse_process_stat(&text), parse_process_ticks(&text));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Request {
     pub interval: Duration,
     pub timeout: Option<Duration>,
     pub devices: Vec<(String, PathBuf)>,
+    /// Files that hold the number of a process.
+    pub processes: Vec<(String, PathBuf)>,
     /// Never empty.
     pub command: Vec<OsString>,
 }
@@ -64,7 +66,7 @@ struct End {
 /// # Errors
 /// A sentence, when nothing could be started because of what was asked.
 pub fn run(request: &Request) -> Result<u8, String> {
-    let machine = Machine::new(&request.devices)?;
+    let machine = Machine::new(&request.devices, &request.processes)?;
     let shown = request.out.display();
     let cannot_write = |error: io::Error| {
         format!("the samples cannot be written to {shown} ({error}); make room there or name another file with --out")

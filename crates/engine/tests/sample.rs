@@ -178,6 +178,24 @@ fn the_file_tells_what_the_machine_did() {
 }
 
 #[test]
+fn the_processor_time_of_another_process_is_sampled_while_it_lives() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("pid");
+    // Busy until it is told to end, which the command does; then it is waited for here and gone.
+    let mut other = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    std::fs::write(&file, format!("{}\n", other.id())).unwrap();
+    let options = ["--interval", "50ms", "--process", &format!("qemu={}", file.display())];
+    let run = sample(&options, &["sleep", "0.5"]);
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let of = |sample: &Value| sample["processes"]["qemu"].as_f64();
+    let (first, last) = (of(&run.samples()[0]).unwrap(), of(run.samples().last().unwrap()).unwrap());
+    assert!(last > first, "{first} s, then {last} s");
+    let after = sample(&options, &["true"]);
+    assert_eq!(after.samples()[0]["processes"]["qemu"], Value::Null);
+}
+
+#[test]
 fn the_wall_time_lies_inside_the_run_and_is_not_a_multiple_of_the_interval() {
     let before = Instant::now();
     let run = sample(&["--interval", "30s"], &["sleep", "0.2"]);
@@ -283,6 +301,8 @@ fn what_cannot_be_done_is_refused_before_anything_starts() {
         (vec!["--out", &out, "--device", "top=/dev/null"], "/dev/null is not a block device"),
         (vec!["--out", &out, "--device", "top=/nowhere"], "/nowhere cannot be looked up"),
         (vec!["--out", &out, "--device", "top"], "NAME=PATH"),
+        (vec!["--out", &out, "--process", "qemu=/nowhere"], "/nowhere does not hold the number of a process"),
+        (vec!["--out", &out, "--process", "qemu=/dev/null"], "/dev/null does not hold the number of a process"),
         (vec!["--out", &out, "--interval", "0s"], "longer than zero"),
         (vec!["--out", &out, "--timeout", "10"], "is not a time"),
     ] {

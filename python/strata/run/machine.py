@@ -87,17 +87,33 @@ def parse(text: str | None, said: str = "") -> Samples:
     return Samples(lines[0], tuple(lines[1:-1]), lines[-1])
 
 
-def since(samples: Samples, unix_s: float) -> Samples:
-    """Without what was seen before an instant of the measured machine's clock: a load that had to wait for others."""
-    at_s = unix_s - samples.header["started_unix_s"]
-    before = [number for number, row in enumerate(samples.rows) if row["t_s"] <= at_s]
-    if not before:
+def between(samples: Samples, began_s: float, ended_s: float) -> Samples:
+    """Without what was seen before and after two instants, Unix time by the clock of the measured machine: a load may
+    have to wait for others, and its program take its time to end. From the last sample before to the first one after.
+    """
+    started_s = samples.header["started_unix_s"]
+    times = [row["t_s"] for row in samples.rows]
+    first = max((number for number, t in enumerate(times) if t <= began_s - started_s), default=0)
+    last = min((number for number, t in enumerate(times) if t >= ended_s - started_s), default=len(times) - 1)
+    rows = samples.rows[first : last + 1]
+    if not rows:
         return samples
-    rows = samples.rows[before[-1] :]
-    first_s = rows[0]["t_s"]
-    end = {**samples.end, "wall_s": samples.end["wall_s"] - first_s}
-    header = {**samples.header, "started_unix_s": samples.header["started_unix_s"] + first_s}
-    return Samples(header, tuple({**row, "t_s": row["t_s"] - first_s} for row in rows), end)
+    first_s, last_s = times[first], min(times[last], samples.end["wall_s"])
+    return Samples(
+        {**samples.header, "started_unix_s": started_s + first_s},
+        tuple({**row, "t_s": row["t_s"] - first_s} for row in rows),
+        {**samples.end, "wall_s": last_s - first_s},
+    )
+
+
+def processes_s(samples: Samples) -> dict[str, float]:
+    """Processor time that each sampled process spent, by its name, in s; without those that have ended."""
+    if not samples.rows:
+        return {}
+    first, last = (samples.rows[number].get("processes") or {} for number in (0, -1))
+    return {
+        name: last[name] - before for name, before in first.items() if before is not None and last.get(name) is not None
+    }
 
 
 def figures(samples: Samples, devices: Iterable[tuple[str, str]], measured: Measured) -> dict[str, float]:

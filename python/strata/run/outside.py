@@ -42,16 +42,21 @@ for pause in 0.05 0.1 0.1 0.2 0.4 0.8 1.6 3 6 6; do
   sleep "$pause"
 done"""
 
-# The pid files of the guests: the kernel's ticks in a second, then processor time in ticks (user, system) of each.
-_TICKS = """\
-getconf CLK_TCK
-for file; do sed 's/.*) //' "/proc/$(cat "$file")/stat" | cut -d ' ' -f 12,13; done"""
+QEMU = "guest.qemu_cpu_s"
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
     samples: Samples
-    qemu_cpu_s: float | None  # of all guests together
+    starter: Samples  # of the machine that started the guests, which may be the same
+
+    def between(self, began_s: float, ended_s: float, ahead_s: float) -> Watched:
+        """Unix times by the controller's clock, which is that of a `starter` of its own; how far the clock of the
+        watched machine is ahead."""
+        samples = machine.between(self.samples, began_s + ahead_s, ended_s + ahead_s)
+        if self.starter is self.samples:
+            return Watched(samples, samples)
+        return Watched(samples, machine.between(self.starter, began_s, ended_s))
 
 
 @dataclass(slots=True)
@@ -72,10 +77,16 @@ class Outside:
         return Watch(self, f"{self.directory}/outside-{self._count}", at_most_s)
 
     def figures(self, watched: Watched, measured: Measured) -> dict[str, float]:
+        """Of the machine, and of the only guest where there is one."""
         found = machine.figures(watched.samples, self._named(), measured)
-        if watched.qemu_cpu_s is not None:
-            found["guest.qemu_cpu_s"] = watched.qemu_cpu_s
+        if len(self.guests) == 1:
+            found |= self.of_guest(watched, self.guests[0])
         return found
+
+    def of_guest(self, watched: Watched, guest: Guest) -> dict[str, float]:
+        """Empty where its QEMU has ended."""
+        spent_s = machine.processes_s(watched.starter).get(guest.name)
+        return {} if spent_s is None else {QEMU: spent_s}
 
     def series(self, watched: Watched) -> dict[str, list[tuple[float, float]]]:
         return machine.rates(watched.samples, self._named())
@@ -87,54 +98,49 @@ class Outside:
 @dataclass(slots=True)
 class Watch:
     outside: Outside
-    path: str
+    path: str  # of its files, but for their endings
     at_most_s: float
-    _before: tuple[float, ...] | None = None  # processor time of each QEMU
-    _after: tuple[float, ...] | None = None
 
     def __enter__(self) -> Self:
         outside = self.outside
         sampled = [part for i, (_, path) in enumerate(outside.devices) for part in ("--device", f"d{i}={path}")]
+        pids = [part for guest in outside.guests for part in ("--process", f"{guest.name}={guest.dir}/pid")]
+        if outside.starter is None:
+            self._begin(outside.host, self.path, *sampled, *pids)
+        else:
+            self._begin(outside.starter, self._there, *pids)
+            self._begin(outside.host, self.path, *sampled)
+        return self
+
+    @property
+    def _there(self) -> str:
+        """The same on the machine that started the guests, where one of them has its directory."""
+        return f"{self.outside.guests[0].dir}/{self.path.rpartition('/')[2]}"
+
+    def _begin(self, host: Host, path: str, *sampled: str) -> None:
         argv = (
-            *(outside.host.engine, "sample", "--out", f"{self.path}.jsonl", "--interval", _INTERVAL),
+            *(host.engine, "sample", "--out", f"{path}.jsonl", "--interval", _INTERVAL),
             *("--timeout", f"{self.at_most_s + 2 * _BEGIN_S:g}s", *sampled),
         )
-        self._before = self._spent_s()
         # Whatever is wrong is wrong for the trial as well, and is said there.
         with suppress(VisitFailed):
-            outside.host.run(Command(("sh", "-c", _BEGIN, "sh", self.path, *argv), 2 * _BEGIN_S), check=False)
-        return self
+            host.run(Command(("sh", "-c", _BEGIN, "sh", path, *argv), 2 * _BEGIN_S), check=False)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if kind is not None and not issubclass(kind, VisitFailed):
             return  # what was begun carries the mark of the run, and is ended as a stray
-        with suppress(VisitFailed):
-            self.outside.host.run(Command(("sh", "-c", _END, "sh", self.path), 2 * _BEGIN_S), check=False)
-        self._after = self._spent_s()
+        for host, path in self._files():
+            with suppress(VisitFailed):
+                host.run(Command(("sh", "-c", _END, "sh", path), 2 * _BEGIN_S), check=False)
 
     def seen(self) -> Watched | None:
         """None when the machine could not be watched."""
         try:
-            samples = machine.parse(self.outside.host.read(f"{self.path}.jsonl"))
+            samples = [machine.parse(host.read(f"{path}.jsonl")) for host, path in self._files()]
         except VisitFailed:
             return None
-        if self._before is None or self._after is None:
-            return Watched(samples, None)
-        return Watched(samples, sum(self._after) - sum(self._before))
+        return Watched(samples[0], samples[-1])
 
-    def _spent_s(self) -> tuple[float, ...] | None:
+    def _files(self) -> list[tuple[Host, str]]:
         outside = self.outside
-        pids = [f"{guest.dir}/pid" for guest in outside.guests]
-        try:
-            said = (outside.starter or outside.host).run(Command(("sh", "-c", _TICKS, "sh", *pids)), check=False).stdout
-        except VisitFailed:
-            return None
-        return spent_s(said, len(pids))
-
-
-def spent_s(said: str, guests: int) -> tuple[float, ...] | None:
-    """Processor time of each guest's QEMU, from what `_TICKS` said; None when one of them is not known."""
-    numbers = [[int(word) for word in line.split() if word.isdecimal()] for line in said.splitlines()]
-    if not guests or len(numbers) != 1 + guests or not all(numbers):
-        return None
-    return tuple(sum(ticks) / numbers[0][0] for ticks in numbers[1:])
+        return [(outside.host, self.path), *([(outside.starter, self._there)] if outside.starter else [])]

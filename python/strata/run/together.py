@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 from strata.errors import VisitFailed, WorkloadFailed
 from strata.gate import GONE, PART
 from strata.hosts.base import Host
-from strata.model import Call, Command, Completed, Measured, Metric, Outcome, Target, TrialPlan, Workload
+from strata.model import Call, Command, Completed, Guest, Measured, Metric, Outcome, Target, TrialPlan, Workload
 from strata.run import machine, trial, trial_steps
 from strata.run.at_once import at_once
-from strata.run.outside import Outside, Watched
+from strata.run.outside import QEMU, Outside, Watched
 from strata.run.trial import Bench, Done, Trial
 from strata.run.trial_steps import TrialSteps
 from strata.units import human_time
@@ -40,7 +40,7 @@ _APART_PCT = 10.0
 
 # How long after it was said a start is: longer than it takes to tell all of them, also guests that are emulated.
 _LEAD_S = 3.0
-_CLOCK_LOOKS = 3
+_CLOCK_LOOKS = 8
 _GRACE_S = 60.0
 _INTERVAL = "100ms"
 # A guest is asked this often whether its load has ended, to end it when another tenant's has failed. Looking costs it
@@ -115,6 +115,17 @@ _STOP = 'if [ ! -e "$1/gate/gone" ]; then : >"$1/gate/stopped"; kill -TERM "$(ca
 _Load = TypeVar("_Load", bound=tuple[Any, ...])
 
 
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How far the clock of a machine is ahead of the controller's, and how exactly that is known. Seconds."""
+
+    ahead_s: float
+    within_s: float
+
+
+SAME = Clock(0.0, 0.0)
+
+
 @dataclass(slots=True)
 class Part:
     """One tenant with its load."""
@@ -125,11 +136,12 @@ class Part:
     call: Call
     target: Target
     scratch: str
+    guest: Guest | None = None  # whom it is in
     plan: TrialPlan = field(init=False)
     steps: TrialSteps = field(init=False)
     cold: bool = False
     ended: list[Completed] = field(default_factory=list)
-    ahead_s: float = 0.0  # how far the clock of its machine is ahead of the controller's
+    clock: Clock = SAME  # of its machine
     began: float = 0.0  # its load, Unix time by the controller's clock
     took_s: float = 0.0
     read: tuple[Measured, machine.Samples] | None = None
@@ -186,12 +198,12 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
         )
     inside = parts[0].host is not outside.host
     watched: Watched | None = None
-    ahead_s = 0.0
+    clock = SAME
     try:
         _prepare(parts, inside)
         at = outside.host.now()
         if inside:
-            ahead_s = _clock_ahead_s(outside.host)
+            clock = _clock(outside.host)
         with trial.under_way(dict.fromkeys(each for part in parts for each in part.bench.meanwhile)):
             watched = _from_threads(parts, outside) if inside else _from_a_shell(parts, outside)
     except VisitFailed as error:
@@ -205,13 +217,19 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
         return Together(tuple(_failed(part, failed, at) for part in parts), {}, {})
     shared = _windows(parts)
     if watched is not None:
-        # Its samples began with the programs, or before the guests were told to go.
-        began = min(part.began for part in parts) + ahead_s
-        watched = Watched(machine.since(watched.samples, began), watched.qemu_cpu_s)
+        # It was watched from before the loads began until their programs had ended.
+        began_s, ended_s = min(part.began for part in parts), max(part.began + part.took_s for part in parts)
+        watched = watched.between(began_s, ended_s, clock.ahead_s)
         found = outside.figures(watched, _total([part.read[0] for part in parts if part.read]))
-        shared |= {name: value for name, value in found.items() if name in parts[0].bench.declared}
+        shared |= {name: v for name, v in found.items() if name in parts[0].bench.declared and name != QEMU}
     trials = [_ended(part, inside, shared, at) for part in parts]
-    return Together(tuple(trials), shared, outside.series(watched) if watched is not None else {})
+    if watched is None:
+        return Together(tuple(trials), shared, {})
+    trials = [
+        replace(each, figures={**(each.figures or {}), **outside.of_guest(watched, part.guest)}) if part.guest else each
+        for part, each in zip(parts, trials, strict=True)
+    ]
+    return Together(tuple(trials), shared, outside.series(watched))
 
 
 # ---------------------------------------------------------------- at the same time
@@ -260,12 +278,13 @@ def _from_a_shell(parts: Sequence[Part], outside: Outside) -> Watched | None:
     done = host.run(Command(argv, longest_s + _GRACE_S), check=False)
     for part in parts:
         part.ended.append(_completed(part, done.duration_s))
-    return Watched(machine.parse(host.read(samples), done.stderr), None)
+    found = machine.parse(host.read(samples), done.stderr)
+    return Watched(found, found)
 
 
 def _from_threads(parts: Sequence[Part], outside: Outside) -> Watched | None:
     for part in parts:
-        part.ahead_s = _clock_ahead_s(part.host)
+        part.clock = _clock(part.host)
     failing = threading.Event()
     limit_s = {part.tenant: part.steps.measure.timeout_s for part in parts}
 
@@ -275,7 +294,7 @@ def _from_threads(parts: Sequence[Part], outside: Outside) -> Watched | None:
             failing.set()
 
     def measure(part: Part, at: float) -> None:
-        when = "never" if failing.is_set() else str(round((at + part.ahead_s) * 1000))
+        when = "never" if failing.is_set() else str(round((at + part.clock.ahead_s) * 1000))
         part.host.run(Command(("sh", "-c", _GO, "sh", part.scratch, when)))
         began, stopped = time.monotonic(), False
         while not (code := _say(part, _LOOK, f"{_LOOK_S:g}").stdout.strip()):
@@ -319,23 +338,31 @@ def _completed(part: Part, took_s: float) -> Completed:
     return Completed(part.steps.measure.argv, int(code) if code else 124, said[0], said[1], took_s)
 
 
-def _clock_ahead_s(host: Host) -> float:
-    """How far the clock of another machine is ahead of ours: of some looks the one that took least."""
+def _clock(host: Host) -> Clock:
+    """Of some looks the one that took least: it was there at an instant between its beginning and its end."""
     looks = []
     for _ in range(_CLOCK_LOOKS):
         before = time.time()
         said = host.run(Command(("date", "+%s.%N"), timeout_s=_GRACE_S)).stdout
         after = time.time()
         looks.append((after - before, float(said) - (before + after) / 2))
-    return min(looks)[1]
+    took_s, ahead_s = min(looks)
+    return Clock(ahead_s, took_s / 2)
 
 
 def _windows(parts: Sequence[Part]) -> dict[str, float]:
-    """How the times of the loads lie to each other, from their gate to their end."""
+    """How the times of the loads lie to each other, from their gate to their end: no better than their clocks allow."""
     # Since the first began: seconds since 1970 have no digits left for what is compared here.
     first = min(part.began for part in parts)
-    began = [part.began - first for part in parts]
-    together_s = max(min(at + part.took_s for at, part in zip(began, parts, strict=True)) - max(began), 0.0)
+    together_s = min(
+        (one.began - first)
+        + one.took_s
+        - (two.began - first)
+        - (0.0 if one is two else one.clock.within_s + two.clock.within_s)
+        for one in parts
+        for two in parts
+    )
+    together_s = max(together_s, 0.0)
     shortest_s, longest_s = min(part.took_s for part in parts), max(part.took_s for part in parts)
     if shortest_s <= 0:
         return {OVERLAP.name: 0.0, APART.name: 100.0}
@@ -368,8 +395,8 @@ def _read(part: Part) -> None:
         return
     began_ms, ended_ms = map(int, times)
     measured, samples = part.read
-    part.read = measured, machine.since(samples, began_ms / 1000)
-    part.began = began_ms / 1000 - part.ahead_s
+    part.read = measured, machine.between(samples, began_ms / 1000, ended_ms / 1000)
+    part.began = began_ms / 1000 - part.clock.ahead_s
     part.took_s = (ended_ms - began_ms) / 1000
 
 
@@ -437,15 +464,17 @@ def merged(together: Together, tenants: Sequence[int], metrics: Sequence[Metric]
     if first.figures is None:
         return first
     known = {metric.name: metric for metric in (*metrics, *(more for _, each in trials for more in each.extra))}
+    apart = {metric.name: metric for metric in machine.GUEST_METRICS} | known
     figures: dict[str, float] = {}
     extra = list(first.extra)
     series: dict[str, Sequence[tuple[float, float]]] = {}
     for name in dict.fromkeys(name for _, each in trials for name in each.figures or {}):
         values = [(tenant, each.figures[name]) for tenant, each in trials if each.figures and name in each.figures]
+        if name in apart:
+            extra += [replace(apart[name], name=f"tenant{tenant}.{name}") for tenant, _ in values]
+            figures |= {f"tenant{tenant}.{name}": value for tenant, value in values}
         if name in known:
             added_up = known[name].better == "higher"
-            extra += [replace(known[name], name=f"tenant{tenant}.{name}") for tenant, _ in values]
-            figures |= {f"tenant{tenant}.{name}": value for tenant, value in values}
         else:  # of its guest and its devices
             added_up = not name.endswith(("_pct", "_mean"))
         figures[name] = sum(value for _, value in values) / (1 if added_up else len(values))

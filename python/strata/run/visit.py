@@ -248,7 +248,7 @@ def _hazardous(plan: layout.Layout, results: list[trial.Trial]) -> list[trial.Tr
 
 def _part(bench: trial.Bench, load: Load, tenant: int | None, top: Provides, scratch: str) -> together.Part:
     call, workload, _ = load
-    return together.Part(tenant or 1, bench, workload, call, trial_steps.target_on(top), scratch)
+    return together.Part(tenant or 1, bench, workload, call, trial_steps.target_on(top), scratch, top.guest)
 
 
 def _parts(
@@ -368,4 +368,5 @@ def _meanwhile(machines: Machines, top: Provides) -> tuple[tuple[Host, Meanwhile
 
 def _outside(machines: Machines, plan: layout.Layout) -> Outside:
     starter = machines.starter(plan.guests[0]) if plan.guests else machines.outer
-    return Outside(machines.outer, plan.block_devices(), plan.guests, plan.scratch, starter)
+    another = None if starter is machines.outer else starter
+    return Outside(machines.outer, plan.block_devices(), plan.guests, plan.scratch, another)

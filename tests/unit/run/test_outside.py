@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from strata.errors import Interrupted
 from strata.hosts.fake import FakeHost
-from strata.model import Command, Completed
-from strata.run.outside import Outside, spent_s
+from strata.model import Command, Completed, Guest, GuestImage, Measured
+from strata.run.outside import QEMU, Outside
 
 
 class Signalled(FakeHost):
@@ -29,17 +31,51 @@ def test_each_watch_has_files_of_its_own() -> None:
     assert len(paths) == 3
 
 
-@pytest.mark.parametrize(
-    ("said", "guests", "spent"),
-    [
-        ("100\n250 50\n", 1, (3.0,)),
-        ("100\n250 50\n100 100\n", 2, (3.0, 2.0)),
-        ("100\n", 0, None),
-        ("100\n250 50\n", 2, None),  # one has ended
-        ("", 1, None),
-    ],
-)
-def test_processor_time_of_guests_is_known_of_all_or_not_at_all(
-    said: str, guests: int, spent: tuple[float, ...] | None
-) -> None:
-    assert spent_s(said, guests) == spent
+def sampled(started: float, spent: dict[str, list[float | None]]) -> str:
+    """A sample each second from `started` on, with the processor time of processes."""
+    many = max(map(len, spent.values()))
+    rows = [{"t_s": float(t), "processes": {name: times[t] for name, times in spent.items()}} for t in range(many)]
+    lines = [{"started_unix_s": started}, *rows, {"end": True, "wall_s": many - 1.0}]
+    return "\n".join(map(json.dumps, lines))
+
+
+def guest(name: str) -> Guest:
+    return Guest(name, f"/beside/{name}", GuestImage("/image"), 1 << 29)
+
+
+def test_each_guest_has_the_processor_time_of_its_own_qemu_during_the_loads() -> None:
+    one, two = guest("one"), guest("two")
+    host, starter = FakeHost(), FakeHost()
+    # The clock of the machine with the disks is 50 s ahead.
+    host.files["/visit/outside-1.jsonl"] = sampled(150.0, {"disks": [0.0] * 9})
+    spent: dict[str, list[float | None]] = {"one": [0, 5, 6, 7, 8, 20], "two": [0, 1, 2, 3, 4, None]}
+    starter.files["/beside/one/outside-1.jsonl"] = sampled(100.0, spent)
+    outside = Outside(host, [], [one, two], "/visit", starter)
+    with outside.watch(1.0) as watch:
+        pass
+    begun = [command.argv for command in starter.commands if "--process" in command.argv]
+    assert begun and "one=/beside/one/pid" in begun[0] and "two=/beside/two/pid" in begun[0]
+    assert not any("--process" in command.argv for command in host.commands)
+    seen = watch.seen()
+    assert seen is not None
+    whole = seen.between(100.0, 104.0, 50.0)
+    assert (outside.of_guest(whole, one), outside.of_guest(whole, two)) == ({QEMU: 8.0}, {QEMU: 4.0})
+    # Before the loads began one of them worked, and after they ended.
+    loads = seen.between(101.2, 103.7, 50.0)
+    assert (outside.of_guest(loads, one), outside.of_guest(loads, two)) == ({QEMU: 3.0}, {QEMU: 3.0})
+    assert loads.samples.header["started_unix_s"] == 151.0 and loads.samples.end["wall_s"] == 3.0
+    # One has ended meanwhile: what it spent is not known.
+    assert outside.of_guest(seen, two) == {}
+    assert QEMU not in outside.figures(loads, Measured({}))
+
+
+def test_the_only_guest_s_processor_time_is_a_figure_of_the_trial() -> None:
+    host = FakeHost()
+    host.files["/visit/outside-1.jsonl"] = sampled(100.0, {"one": [0, 5, 6]})
+    outside = Outside(host, [("vm", "/dev/vda")], [guest("one")], "/visit")
+    with outside.watch(1.0) as watch:
+        pass
+    (begun,) = (command.argv for command in host.commands if "--process" in command.argv)
+    assert "one=/beside/one/pid" in begun and "d0=/dev/vda" in begun
+    seen = watch.seen()
+    assert seen is not None and outside.figures(seen, Measured({}))[QEMU] == 6.0

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Mapping
 
 import pytest
 
 from strata.errors import WorkloadFailed
 from strata.hosts.fake import FakeHost
-from strata.model import Call, Command, Kind, Measured, Metric, Outcome, Target, TrialOutput, TrialPlan
+from strata.model import (
+    Call,
+    Command,
+    Guest,
+    GuestImage,
+    Kind,
+    Measured,
+    Metric,
+    Outcome,
+    Target,
+    TrialOutput,
+    TrialPlan,
+)
 from strata.run import together, trial
-from strata.run.outside import Outside
+from strata.run.outside import QEMU, Outside
 from strata.run.together import Part
 
 SPEED = Metric("speed", "MiB/s", "higher")
@@ -134,3 +147,57 @@ def test_guests_are_prepared_at_the_same_time() -> None:
         parts.append(Part(tenant, bench, Filled(), Call("load", "load", {}), target, f"/scratch/{tenant}"))  # type: ignore[arg-type]
     found = together.run(parts, outside, 1)
     assert [each.outcome for each in found.trials] == [Outcome.OK] * 2, [each.reason for each in found.trials]
+
+
+def lines(started: float, rows: list[dict[str, object]]) -> str:
+    seen = [{"started_unix_s": started}, *rows, {"end": True, "wall_s": rows[-1]["t_s"]}]
+    return "\n".join(map(json.dumps, seen))
+
+
+def in_guests(pause_s: float = 0.0) -> together.Together:
+    """Two guests whose loads go from 100 to 110 by their clocks, which they take `pause_s` to tell; the machine outside
+    was watched from 95 to 120 and works the more the later it is."""
+
+    def respond(command: Command) -> str:
+        if command.argv[0] == "date":
+            time.sleep(pause_s)
+        return "100.0" if command.argv[0] == "date" else "0"
+
+    guests = [Guest(name, f"/guests/{name}", GuestImage("/image")) for name in ("one", "two")]
+    machine = FakeHost(respond=lambda command: "100.0" if command.argv[0] == "date" else "")
+    outside = Outside(machine, [("disk", "/dev/vda")], guests, "/visit")
+    disk = {"reads": 0, "read_bytes": 0, "write_bytes": 0, "flushes": 0, "busy_ms": 0, "in_flight": 0}
+    rows: list[dict[str, object]] = [
+        {"t_s": t, "devices": {"d0": {**disk, "writes": int(t * t)}}, "processes": {"one": t, "two": t * t}}
+        for t in (0.0, 4.0, 16.0, 25.0)
+    ]
+    parts = []
+    for tenant, guest in enumerate(guests, 1):
+        scratch = f"/scratch/{tenant}"
+        host = FakeHost(respond=respond)
+        host.files |= {f"{scratch}/samples.jsonl": samples(95.0, 25.0), f"{scratch}/out": str(tenant)}
+        host.files |= gate(scratch, 100.0, 10.0)
+        bench = trial.Bench(host, (), 1 << 30, frozenset({"disk.writes", QEMU}), outside=outside)
+        target, call = Target(Kind.DIRECTORY, "/t", None), Call("load", "load", {})
+        parts.append(Part(tenant, bench, Load(), call, target, scratch, guest))  # type: ignore[arg-type]
+    # The engine's own file is there before the watch reads it.
+    machine.files["/visit/outside-1.jsonl"] = lines(95.0, rows)
+    return together.run(parts, outside, 1)
+
+
+def test_the_machine_outside_guests_counts_from_the_first_load_s_begin_to_the_last_one_s_end() -> None:
+    found = in_guests()
+    # The loads went from 5 to 15 s of it.
+    assert found.figures["disk.writes"] == 16**2 - 4**2
+    one, two = (each.figures for each in found.trials)
+    assert one is not None and two is not None
+    assert (one[QEMU], two[QEMU]) == (12.0, 240.0)
+    assert QEMU not in found.figures
+    both = together.merged(found, [1, 2], (SPEED, DELAY)).figures
+    assert both is not None
+    assert both[QEMU] == one[QEMU] + two[QEMU] and both["tenant2.guest.qemu_cpu_s"] == two[QEMU]
+
+
+def test_clocks_that_are_not_known_exactly_are_not_taken_to_agree() -> None:
+    # Each is known within 10 ms at best, of 10 s.
+    assert in_guests(pause_s=0.02).figures["tenants.overlap_pct"] <= 99.8
