@@ -127,12 +127,18 @@ def test_any_text_is_read_or_refused(anything: str) -> None:
         machine.parse(anything)
 
 
-def test_what_was_seen_before_an_instant_does_not_count() -> None:
-    busy = [row(t, devices={"d0": device(busy_ms=1000 * max(t - 4.0, 0.0))}) for t in (0.0, 2.0, 4.0, 8.0, 10.0)]
+def test_what_was_seen_before_and_after_two_instants_does_not_count() -> None:
+    times = (0.0, 2.0, 4.0, 8.0, 10.0, 12.0)
+    busy = [row(t, devices={"d0": device(busy_ms=1000 * min(max(t - 4.0, 0.0), 6.0))}) for t in times]
     samples = machine.parse(text(*busy))
-    samples = machine.Samples({"started_unix_s": 100.0}, samples.rows, samples.end)
-    found = machine.since(samples, 105.0)
+    samples = machine.Samples({"started_unix_s": 100.0}, samples.rows, {**samples.end, "wall_s": 12.0})
+    found = machine.between(samples, 105.0, 109.0)
     assert [row["t_s"] for row in found.rows] == [0.0, 4.0, 6.0]
     assert found.header["started_unix_s"] == 104.0 and found.end["wall_s"] == 6.0
     assert machine.figures(found, [("disk", "d0")], Measured({}))["disk.busy_pct"] == pytest.approx(100.0)
-    assert machine.since(samples, 99.0) == samples, "it began before the samples did"
+    assert machine.between(samples, 99.0, 113.0) == samples, "it began and ended while it was watched"
+
+
+def test_a_process_that_has_ended_is_not_told_of() -> None:
+    rows = [row(0.0, processes={"a": 1.0, "b": 2.0, "c": None}), row(1.0, processes={"a": 1.5, "b": None, "c": None})]
+    assert machine.processes_s(machine.parse(text(*rows))) == {"a": 0.5}
