@@ -9,7 +9,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,8 @@ def build(spec: LabSpec, cache: Path, host: Host, progress: Progress) -> Image:
 def find(spec: LabSpec, cache: Path) -> Image:
     """The newest whole image of `spec`, else one that has more features, of those one with the fewest.
 
-    It cannot be removed while this process runs. Raises Refused with the command to type when there is none.
+    A kernel that is named is also that of a release whose own it is. It cannot be removed while this process runs.
+    Raises Refused with the command to type when there is none.
     """
     there = _newest(spec, cache, or_more=True)
     if there is not None:
@@ -245,7 +246,8 @@ def _build(site: Site, spec: LabSpec, key: str, cache: Path, building: Path) -> 
 
 
 def _newest(spec: LabSpec, cache: Path, or_more: bool = False) -> Path | None:
-    """A whole lab of this very spec; `or_more`: one with further features will do."""
+    """A whole lab of this very spec; `or_more`: one with further features will do, and one whose release has the kernel
+    that is named."""
     found: list[tuple[int, float, Path]] = []
     for directory in caches.labs(cache):
         try:
@@ -253,11 +255,16 @@ def _newest(spec: LabSpec, cache: Path, or_more: bool = False) -> Path | None:
             has = _spec(manifest)
         except Refused:
             continue
-        fits = has == spec or (or_more and has == replace(spec, features=has.features) and has.features > spec.features)
+        fits = has == spec or (or_more and _will_do(has, manifest["kernel_version"], spec))
         # Its key is another's when it was built by the lists of another Strata.
         if fits and manifest["key"] == has.key and _is_whole(directory):
             found.append((-len(has.features), manifest["built_unix_s"], directory))
     return max(found)[2] if found else None
+
+
+def _will_do(has: LabSpec, kernel_version: str, spec: LabSpec) -> bool:
+    own = has.kernel is None and spec.kernel is not None and kernel_version.startswith(f"{spec.kernel}.")
+    return has.debian == spec.debian and (own or has.kernel == spec.kernel) and has.features >= spec.features
 
 
 def _load(directory: Path) -> Image:

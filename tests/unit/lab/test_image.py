@@ -82,6 +82,14 @@ def test_a_lab_with_more_features_will_do_and_one_with_fewer_not(tmp_path: Path)
     assert image.find(plain, tmp_path).spec == plain
 
 
+def test_a_kernel_that_is_named_may_be_the_own_one_of_the_release(tmp_path: Path) -> None:
+    lab(tmp_path, "own")
+    assert image.find(LabSpec(13, "6.12", SPEC.features), tmp_path).hash == "own"
+    for other in (LabSpec(13, "6.1", SPEC.features), LabSpec(12, "6.12", SPEC.features)):
+        with pytest.raises(Refused, match="is not built"):
+            image.find(other, tmp_path)
+
+
 def test_a_lab_of_other_lists_is_superseded(tmp_path: Path) -> None:
     directory = lab(tmp_path, "aaaa")
     manifest = json.loads((directory / "lab.json").read_text())
