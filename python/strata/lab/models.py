@@ -150,6 +150,14 @@ def reasons_against_clock(model: DiskModel, virtual: bool) -> list[str]:
     return []
 
 
+def reasons_against_kernel(model: DiskModel, kernel: str, modules: frozenset[str]) -> list[str]:
+    """Why a machine by the virtual clock with this kernel cannot have such a disk. Debian 12's 6.1 was built so."""
+    if as_fixed(model) is not None or "ublk_drv" in modules:
+        return []
+    reason = f"the disk model {model.name} is served through ublk, which the kernel {kernel} was built without"
+    return [f"{reason}; take another kernel, or a model that null_blk serves, as serial-8ms or ssd-sata."]
+
+
 def path_in_guest(name: str) -> str:
     return f"/dev/disk-{name}"
 

@@ -96,8 +96,11 @@ class LabSites:
             yield both[1]
 
     def describe(self, facts: Facts) -> Facts:
+        """Raises Refused when the machine cannot have disks of these models."""
         state = next(iter(self._saved.values()))
         virtual = self.testbed.clock == "virtual"
+        if virtual and (reasons := self._reasons_against_kernel(facts)):
+            raise Refused(reasons)
         modelled = tuple(text for role, model in self.models.items() for text in models.caveats(role, model, virtual))
         if virtual:
             return replace(facts, free_bytes=self.testbed.memory_bytes, caveats=(EXACT, *modelled), emulated=True)
@@ -105,6 +108,13 @@ class LabSites:
         emulated = (EMULATED,) if state.spec.accel == "tcg" else ()
         room = shutil.disk_usage(held).free
         return replace(facts, free_bytes=room, caveats=emulated + modelled, emulated=bool(emulated))
+
+    def _reasons_against_kernel(self, facts: Facts) -> list[str]:
+        return [
+            reason
+            for model in self.models.values()
+            for reason in models.reasons_against_kernel(model, facts.kernel_text, facts.modules)
+        ]
 
     def versions(self) -> Mapping[str, str]:
         """Equal machines give equal figures by the virtual clock: their keys say which machines these were."""
@@ -206,9 +216,10 @@ def opened(
     """Raises BadInput for a disk model that is none, Refused for disks that this lab cannot have."""
     virtual = campaign.testbed.clock == "virtual"
     chosen = {
-        role: models.find(spec.model, spec.model_text)
+        role: replace(model, write_cache=spec.write_cache or model.write_cache)
         for role, spec in campaign.disks.items()
         if spec.model is not None
+        for model in (models.find(spec.model, spec.model_text),)
     }
     reasons = [reason for model in chosen.values() for reason in models.reasons_against_clock(model, virtual)]
     if virtual:

@@ -166,3 +166,11 @@ def test_disks_must_fit_the_memory_of_the_machine() -> None:
     assert models.reasons_against(disks, 9 << 30) == []
     (reason,) = models.reasons_against(disks, (9 << 30) - 1)
     assert "8.0 GiB of disks need 9.0 GiB" in reason
+
+
+def test_a_kernel_without_ublk_has_only_what_null_blk_serves() -> None:
+    (reason,) = models.reasons_against_kernel(models.find("hdd-7200"), "6.1.0-50-amd64", frozenset({"null_blk"}))
+    assert "hdd-7200 is served through ublk, which the kernel 6.1.0-50-amd64 was built without" in reason
+    assert models.reasons_against_kernel(models.find("hdd-7200"), "6.12.107", frozenset({"ublk_drv"})) == []
+    for name in ("serial-8ms", "ssd-sata"):
+        assert models.reasons_against_kernel(models.find(name), "6.1.0-50-amd64", frozenset()) == []
