@@ -72,7 +72,7 @@ def trial_steps(
         make=make,
         put=plan.put,
         prepare=_within(inside, *plan.prepare),
-        rehearse=_within(inside, plan.measure) * rehearsals,
+        rehearse=_within(inside, plan.measure, *(plan.prepare if plan.uses_up else ())) * rehearsals,
         flush=_within(inside, *flush(target)),
         forget=FORGET,
         measure=Command(measure, plan.measure.timeout_s + _GRACE_S, plan.measure.stdin),

@@ -152,6 +152,7 @@ class Filebench:
             collect={_wml.JSON: f"{scratch}/{_wml.JSON}"},
             expect_s=runtime_s,
             buffered=True,
+            uses_up=True,
             gated=True,
         )
 

@@ -104,6 +104,7 @@ class WmlFile:
             put={path: str(spec["content"])},
             expect_s=runtime_s,
             buffered=True,
+            uses_up=True,
             gated=True,
         )
 

@@ -52,8 +52,10 @@ class Load:
         buffered: bool = False,
         data_bytes: int = 1 << 40,
         fails: VisitFailed | None = None,
+        uses_up: bool = False,
     ) -> None:
         self.series, self.buffered, self.bytes, self.fails = series, buffered, data_bytes, fails
+        self.uses_up = uses_up
 
     def primary_of(self, spec: Call) -> Metric:
         return SPEED
@@ -74,6 +76,7 @@ class Load:
             {"result": f"{scratch}/result"},
             put={f"{scratch}/job": "rw=randread\n"},
             buffered=self.buffered,
+            uses_up=self.uses_up,
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
@@ -137,6 +140,21 @@ def test_memory_is_cleared_before_the_repeat_too() -> None:
     words = ["prepare", "sync", "drop_caches", "measure"]
     order = [word for command in host.commands for word in words if any(word in part for part in command.argv)]
     assert order == [*words, "sync", "drop_caches", "measure"]
+
+
+def test_what_a_load_has_used_up_is_prepared_again_before_the_repeat() -> None:
+    host = Machine()
+    assert run(Load(RISING, uses_up=True), host=host).flags == ("extended", "unsteady")
+    words = ["prepare", "sync", "drop_caches", "measure"]
+    order = [word for command in host.commands for word in words if any(word in part for part in command.argv)]
+    assert order == [*words, *words]
+
+
+def test_what_a_rehearsal_has_used_up_is_prepared_again() -> None:
+    steps = trial_steps.trial_steps(
+        "engine", (), Load(uses_up=True).plan(Call("load", "load", {"runtime": 1.0}), TARGET, "/s", 1), TARGET, "/s", 2
+    )
+    assert [command.argv[0] for command in steps.rehearse] == ["measure", "prepare", "measure", "prepare"]
 
 
 @pytest.mark.parametrize(("buffered", "data", "cached"), [(True, 19, True), (True, 20, False), (False, 1, False)])
