@@ -13,7 +13,7 @@ import pytest
 
 from strata.model import Outcome
 
-from .lab_runs import STRATA, lab_run
+from .lab_runs import STRATA, built, lab_run
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
@@ -30,6 +30,19 @@ STUDY = [
     "disk + disk | bcache({writeback, writethrough}) | ext4",
     "disk | dm(delay, read=20ms, write=20ms) | ext4",
 ]
+# Of many threads and processes, whose order only the virtual processor decides. Those of a row share their visits.
+LOADS = {
+    "files": [
+        "dd/seqwrite-sync(size=64M)",
+        "filebench/varmail(runtime=1s, nfiles=300)",
+        "filebench/fileserver(runtime=1s, nfiles=500)",
+        "filebench/webserver(runtime=1s, nfiles=300)",
+    ],
+    "postgres": [
+        "postgres/prepare(rows=5000, wal=32M)",
+        "postgres/oltp-complex(runtime=2s, rows=5000, wal=32M)",
+    ],
+}
 
 
 @contextmanager
@@ -71,6 +84,20 @@ def test_every_layer_repeats(tmp_path: Path, expression: str) -> None:
     assert all(trial.outcome is Outcome.OK for trial in view.trials), [trial.reason for trial in view.trials]
     assert not view.failed
     assert same(directory)["different"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loads", LOADS)
+def test_every_load_repeats_and_repeats_again(tmp_path: Path, loads: str) -> None:
+    if loads == "postgres":
+        built("postgres")
+    directory = tmp_path / "run"
+    first, *others = LOADS[loads]
+    more = [word for load in others for word in ("-w", load)]
+    view = lab_run(directory, ["disk | ext4"], first, *more, "--clock", "virtual", "--size", "disk=1G")
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK] * len(LOADS[loads]), [t.reason for t in view.trials]
+    for _ in range(2):
+        assert same(directory)["different"] == []
 
 
 @pytest.mark.parametrize("iodepth", [1, 16])
