@@ -473,10 +473,8 @@ def merged(together: Together, tenants: Sequence[int], metrics: Sequence[Metric]
         if name in apart:
             extra += [replace(apart[name], name=f"tenant{tenant}.{name}") for tenant, _ in values]
             figures |= {f"tenant{tenant}.{name}": value for tenant, value in values}
-        if name in known:
-            added_up = known[name].better == "higher"
-        else:  # of its guest and its devices
-            added_up = not name.endswith(("_pct", "_mean"))
+        # what the load does not know is of its guest and its devices
+        added_up = known[name].better == "higher" if name in known else not name.endswith(("_pct", "_mean"))
         figures[name] = sum(value for _, value in values) / (1 if added_up else len(values))
     for tenant, each in trials:
         series |= {f"tenant{tenant}.{name}": points for name, points in (each.series or {}).items() if name in known}
