@@ -68,7 +68,14 @@ mod tests {
     #[test]
     fn only_what_carries_the_mark_is_ended() {
         let marker = format!("unit-{}", std::process::id());
-        let start = |marker: &str| Command::new("sleep").arg("1000").env("STRATA_RUN", marker).spawn().expect("starts");
+        let start = |marker: &str| {
+            let child = Command::new("sleep").arg("1000").env("STRATA_RUN", marker).spawn().expect("starts");
+            // A parent goes on a moment before its child's environment can be seen.
+            while fs::read(format!("/proc/{}/environ", child.id())).expect("it lives").is_empty() {
+                sleep(Duration::from_millis(1));
+            }
+            child
+        };
         let mut mine = start(&marker);
         let mut other = start(&format!("{marker}x"));
         let expected = Answer::Strays { ended: vec![described(mine.id() as i32, "sleep")], left: Vec::new() };
