@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from strata.errors import BadInput
-from strata.layers._daemon import UNMARKED, end
-from strata.layers._steps import run
+from strata.layers._daemon import FIND, SHOWN, UNMARKED, end
+from strata.layers._steps import run, sh
 from strata.model import Beside, Command, Place, Step
 
 DAEMON = "qemu-storage-daemon"
@@ -31,17 +31,35 @@ def reach(place: Place) -> Beside:
     return place.beside
 
 
+# $1 the argument that names the file of the process number, $2 what is served
+_SHOW = FIND + SHOWN + 'for process in $(found "$1"); do shown "$process" "$2"; done'
+
+
 def export(place: Place, nodes: Sequence[str], top: str, *, writethrough: bool) -> Step:
     """Serve the node `top` in the lab. `nodes`: options of QEMU that make it, as `-blockdev WHAT -object WHAT`."""
-    number = f"{place.dir}/export-pid"
+    line = daemon(place, nodes, top, writethrough=writethrough)
+    # Its own words about a node that it cannot make are on its streams, which it closes.
+    undo = end("--pidfile", _number(place))
+    return Step(run(*UNMARKED, *line, timeout_s=120.0), undo, "export the disk of the guest")
+
+
+def daemon(place: Place, nodes: Sequence[str], top: str, *, writethrough: bool) -> list[str]:
+    """Its command line."""
     about = {"id": _EXPORT, "type": "nbd", "node-name": top, "name": _EXPORT, "writable": True}
-    line = [DAEMON, "--daemonize", f"--pidfile={number}"]
+    line = [DAEMON, "--daemonize", f"--pidfile={_number(place)}"]
     # The daemon knows the long names only.
     line += [f"-{word}" if word.startswith("-") else word for word in nodes]
     line += ["--nbd-server", f"addr.type=inet,addr.host=0.0.0.0,addr.port={reach(place).lab_port}"]
-    line += ["--export", json.dumps({**about, "writethrough": writethrough})]
-    # Its own words about a node that it cannot make are on its streams, which it closes.
-    return Step(run(*UNMARKED, *line, timeout_s=120.0), end("--pidfile", number), "export the disk of the guest")
+    return [*line, "--export", json.dumps({**about, "writethrough": writethrough})]
+
+
+def show(place: Place, path: str) -> Command:
+    """The daemon, and how it has `path` open."""
+    return sh(_SHOW, f"--pidfile={_number(place)}", path)
+
+
+def _number(place: Place) -> str:
+    return f"{place.dir}/export-pid"
 
 
 def disk(place: Place, node: str, discard: str) -> list[str]:

@@ -7,6 +7,8 @@ argument is there from the program's first moment, when nothing has been written
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from strata.layers._steps import sh
 from strata.model import Command
 
@@ -18,6 +20,38 @@ FIND = """\
 found() { printf %s "$1" | grep -lsxzF -f - /proc/[0-9]*/cmdline | sed 's|/proc/\\([0-9]*\\)/.*|\\1|'; }
 """
 """A function of the shell: the numbers of the processes that have exactly this argument."""
+
+SHOWN = """\
+shown() {
+  echo "process=$1"
+  tr '\\000' '\\n' < "/proc/$1/cmdline" | sed 's/^/argument=/'
+  file=$(readlink -f -- "$2")
+  for open in /proc/"$1"/fd/*; do
+    if [ "$(readlink -- "$open")" = "$file" ]; then
+      sed -n 's/^flags:[^0-9]*/flags=/p' "/proc/$1/fdinfo/${open##*/}"
+    fi
+  done
+}
+"""
+"""A function of the shell: what runs as the process $1, and how it has the file or device $2 open, as NAME=VALUE."""
+
+_O_DIRECT = 0o40000 | 0o200000  # on x86, and on ARM; there the other one is said of directories only
+
+
+def direct_differences(asked: str, path: str, *, direct: bool, state: Mapping[str, Sequence[str]]) -> list[str]:
+    """Whether the program that `SHOWN` told of passes the page cache by with `path`. `asked`: the argument of the layer
+    that says so, as "qsd(cache=none)"."""
+    flags = state.get("flags", [])
+    layer = asked.partition("(")[0]
+    if not flags:
+        return [f"{layer}: the program that is to serve {path} does not have it open."]
+    passes = {bool(int(each, 8) & _O_DIRECT) for each in flags if each.isdecimal() and not set(each) & set("89")}
+    if passes != {direct}:
+        return [
+            f"{layer}: {path} is used {'through' if direct else 'past'} the page cache, which {asked} does not mean."
+        ]
+    return []
+
 
 # $1 the argument's name and `=`, $2 the file of the process number, $3 seconds that it may take to write out what it
 # holds, the rest: more to remove. In pieces: this script must not find itself.

@@ -194,12 +194,17 @@ def domain(spec: Call, below: Provides, guest: Guest, uuid: str, serial: str) ->
     return ElementTree.tostring(root, encoding="unicode")
 
 
+# bus -> (name of the disk, what libvirt calls the bus); it has no NVMe of QEMU's own.
+_TARGET = {"virtio-blk": ("vda", "virtio"), "virtio-scsi": ("sda", "scsi"), "sata": ("sda", "sata")}
+_VERSIONED = {"q35": "pc-q35-", "pc": "pc-i440fx-"}
+
+
 def _disk(devices: ElementTree.Element, spec: Call, below: Provides, serial: str) -> None:
     block, bus = below.kind is Kind.BLOCK, str(spec["bus"])
     disk = ElementTree.SubElement(devices, "disk", type="block" if block else "file", device="disk")
     driver = ElementTree.SubElement(disk, "driver", _driver(spec, below))
     ElementTree.SubElement(disk, "source", {"dev" if block else "file": below.path})
-    name, kind = {"virtio-scsi": ("sda", "scsi"), "sata": ("sda", "sata")}.get(bus, ("vda", "virtio"))
+    name, kind = _TARGET[bus]
     ElementTree.SubElement(disk, "target", dev=name, bus=kind)
     _text(disk, "serial", serial)
     limits = _iotune(spec)
@@ -252,10 +257,31 @@ def differences(spec: Call, below: Provides, shown: str) -> list[str]:
     limits = {} if tune is None else {each.tag: each.text for each in tune if each.text != "0"}
     asked.append(("limits of the disk", _plain(limits), _plain(_iotune(spec))))
     asked.append(("number of processors", root.findtext("vcpu"), str(spec["cpus"])))
+    asked.append(("memory in KiB", _memory_kib(root), int(spec["memory"] or 0) // 1024))
+    # It writes out which version of a machine type its QEMU took.
+    machine, system = str(spec["machine"]), root.find("os/type")
+    has_machine = "" if system is None else str(system.get("machine"))
+    alike = has_machine == machine or has_machine.startswith(_VERSIONED[machine])
+    asked.append(("machine type", machine if alike else has_machine, machine))
+    target = disk.find("target")
+    asked.append(("bus of the disk", None if target is None else target.get("bus"), _TARGET[str(spec["bus"])][1]))
+    thread = (
+        disk.find("driver") if spec["bus"] != "virtio-scsi" else root.find("devices/controller[@type='scsi']/driver")
+    )
+    own = thread is not None and thread.get("iothread") is not None
+    asked.append(("thread of its own for the disk", own, bool(spec["iothread"])))
     for what, now, wanted in asked:
         if now != wanted:
             wrong.append(f"vm: libvirt gives the guest {now} as the {what} instead of {wanted}.")
     return wrong
+
+
+def _memory_kib(root: ElementTree.Element) -> int | None:
+    memory = root.find("memory")
+    if memory is None or not (memory.text or "").isdecimal():
+        return None
+    # Without a unit it is KiB (libvirt's formatdomain.html).
+    return int(memory.text or 0) * {"KiB": 1, "MiB": 1024, "GiB": 1 << 20}.get(memory.get("unit", "KiB"), 0)
 
 
 def _plain(limits: Mapping[str, str | None]) -> str:

@@ -119,8 +119,13 @@ def overlay(spec: Call, place: Place) -> Step:
     return Step(make, None, "make the layer over the user's image")
 
 
-def start(spec: Call, guest: Guest, place: Place, disk: Sequence[str], port: int) -> list[str]:
-    """Arguments of `START`. `disk`: QEMU's of the disk below."""
+def about(spec: Call, place: Place, port: int) -> list[str]:
+    """Arguments of `START`, but for QEMU's command line."""
+    return [place.dir, str(port), shlex.join(ssh(spec, place)), _user(spec)]
+
+
+def program(spec: Call, guest: Guest, place: Place, disk: Sequence[str]) -> list[str]:
+    """QEMU's command line, but for what `START` adds. `disk`: what is of the disk below."""
     memory = int(spec["memory"] or 0) // _MIB
     line = ["qemu-system-x86_64", "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none"]
     line += ["-no-reboot", "-machine", str(spec["machine"]), "-accel", _ACCEL[guest.image.accel], "-cpu", "max"]
@@ -131,7 +136,7 @@ def start(spec: Call, guest: Guest, place: Place, disk: Sequence[str], port: int
     line += ["-device", "e1000e,netdev=net,romfile="]
     if spec["os"] == "windows":
         line += ["-rtc", "base=localtime"]
-    return [place.dir, str(port), shlex.join(ssh(spec, place)), _user(spec), *line, *disk]
+    return [*line, *disk]
 
 
 def ready(command: Command) -> Command:

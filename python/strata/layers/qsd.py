@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from strata.layers import _limits
-from strata.layers._daemon import FIND, UNMARKED, end
+from strata.layers._daemon import FIND, SHOWN, UNMARKED, direct_differences, end
 from strata.layers._device import fields, first, io_uring_reasons, module_reasons
 from strata.layers._loop import ATTACH_WITHOUT_DISCARDS, DETACH_AND_REMOVE, SHOW
 from strata.layers._steps import output, run, said, sh, standard_reasons
@@ -19,7 +19,6 @@ from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param
 
 DIRECT = frozenset({"none", "directsync"})  # past the page cache of this host
 THROUGH = frozenset({"writethrough", "directsync"})  # a write is on the disk when it is acknowledged
-O_DIRECT = 0o40000 | 0o200000  # on x86, and on ARM; there the other one is said of directories only
 
 UNSAFE = (
     "qsd(cache=unsafe) acknowledges flushes and does not carry them out: a crash of the host loses what was written."
@@ -95,17 +94,9 @@ exit 1"""
 # $1 option of the file of the process number and `=`, $2 that file, $3 what is served, $4 link to the device.
 _SHOW_DAEMON = (
     FIND
+    + SHOWN
     + """\
-for process in $(found "$1$2"); do
-  echo "process=$process"
-  tr '\\000' '\\n' < "/proc/$process/cmdline" | sed 's/^/argument=/'
-  file=$(readlink -f -- "$3")
-  for open in /proc/"$process"/fd/*; do
-    if [ "$(readlink -- "$open")" = "$file" ]; then
-      sed -n 's/^flags:[^0-9]*/flags=/p' "/proc/$process/fdinfo/${open##*/}"
-    fi
-  done
-done
+for process in $(found "$1$2"); do shown "$process" "$3"; done
 device=$(readlink -f -- "$4")
 echo "device=$device"
 echo "discards=$(cat "/sys/block/${device##*/}/queue/discard_max_bytes")"
@@ -191,7 +182,8 @@ class QsdDriver:
             wrong.append(
                 f"qsd: process {processes[0]} was not started as asked: {' '.join(state.get('argument', ()))}."
             )
-        wrong += _direct_differences(spec, below[0].path, state)
+        asked_cache = f"qsd(cache={spec['cache']})"
+        wrong += direct_differences(asked_cache, below[0].path, direct=spec["cache"] in DIRECT, state=state)
         size = output(seen, 1)
         if size is None or size.stdout.strip() != str(below[0].size_bytes):
             now = f"has {size.stdout.strip()} bytes instead of {below[0].size_bytes}" if size else said(seen, 1)
@@ -273,17 +265,6 @@ def _arguments(spec: Call, below: Provides, place: Place) -> tuple[str, ...]:
         *("--nbd-server", f"addr.type=unix,addr.path={_socket(place)}"),
         *("--export", json.dumps({**export, "writethrough": cache in THROUGH})),
     )
-
-
-def _direct_differences(spec: Call, path: str, state: Mapping[str, Sequence[str]]) -> list[str]:
-    flags = state.get("flags", [])
-    if not flags:
-        return [f"qsd: the program that is to serve {path} does not have it open."]
-    direct = {bool(int(each, 8) & O_DIRECT) for each in flags if each.isdecimal() and not set(each) & set("89")}
-    if direct != {spec["cache"] in DIRECT}:
-        way = "through" if spec["cache"] in DIRECT else "past"
-        return [f"qsd: {path} is used {way} the page cache, which cache={spec['cache']} does not mean."]
-    return []
 
 
 def _loop_differences(seen: Sequence[Completed]) -> list[str]:

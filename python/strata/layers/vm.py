@@ -4,12 +4,12 @@ system, which is the lab's and is read-only memory. What stands above it is buil
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from strata.layers import _beside, _libvirt, _limits, _own_image
-from strata.layers._daemon import UNMARKED
-from strata.layers._device import io_uring_reasons
+from strata.layers._daemon import SHOWN, UNMARKED, direct_differences
+from strata.layers._device import fields, io_uring_reasons
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
     Brought,
@@ -211,7 +211,8 @@ until [ -e "$1/boot_s" ]; do
   sleep 0.2
 done"""
 
-_SHOW = 'pid=$(cat "$1/pid") && tr "\\0" "\\n" < "/proc/$pid/cmdline" | grep -xF -e "$1/pid"'
+# $1 directory, $2 what the disk is
+_SHOW = SHOWN + 'pid=$(cat "$1/pid") && grep -qxzF -e "$1/pid" "/proc/$pid/cmdline" && shown "$pid" "$2"'
 
 _FIRST_PORT, _PORTS = 20000, 10000
 
@@ -279,7 +280,7 @@ class VmDriver:
             program = _libvirt.start(spec, below[0], provided.guest, place, _serial(place.name))
             end = _libvirt.end(place)
         else:
-            program, end = argv(spec, below[0], provided.guest, place), sh(_END, at, timeout_s=60.0)
+            program, end = _program(spec, below[0], place), sh(_END, at, timeout_s=60.0)
         # A guest beside the lab keeps the mark of the run, by which it is found after a kill -9; any other is in the
         # journal.
         mark = () if spec["beside"] else UNMARKED
@@ -290,24 +291,31 @@ class VmDriver:
         if not spec["beside"]:
             return steps
         nodes, top = _nodes(spec, below[0])
-        through = not _CACHE[str(spec["cache"])][2]
         return [
-            _beside.export(place, nodes, top, writethrough=through),
+            _beside.export(place, nodes, top, writethrough=_writes_through(spec)),
             *map(_beside.beside_step, [Step(run("mkdir", "--parents", "--", at), None, "make its directory"), *steps]),
         ]
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         if spec["engine"] == "libvirt":
             return [_libvirt.show(place)]
-        return [_where(spec, sh(_SHOW, _dir(spec, place)))]
+        show = _where(spec, sh(_SHOW, _dir(spec, place), below[0].path))
+        return [show, _beside.show(place, below[0].path)] if spec["beside"] else [show]
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         shown = output(seen, 0)
         if shown is not None and spec["engine"] == "libvirt":
             return _libvirt.differences(spec, below[0], shown.stdout)
-        if shown is not None and shown.stdout.strip() == f"{_dir(spec, place)}/pid":
-            return []
-        return [f"The guest does not run any more: {said(seen, 0)}."]
+        if shown is None:
+            return [f"The guest does not run any more: {said(seen, 0)}."]
+        guest, disk = fields(seen, 0), fields(seen, -1)
+        wrong = _started_differently("QEMU", _program(spec, below[0], place), guest)
+        if spec["beside"]:
+            nodes, top = _nodes(spec, below[0])
+            daemon = _beside.daemon(place, nodes, top, writethrough=_writes_through(spec))
+            wrong += _started_differently(_beside.DAEMON, daemon, disk)
+        direct = _CACHE[str(spec["cache"])][0]
+        return wrong + direct_differences(f"vm(cache={spec['cache']})", below[0].path, direct=direct, state=disk)
 
     def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         return [_where(spec, sh('cat -- "$1/boot_s"', _dir(spec, place)))]
@@ -320,16 +328,32 @@ class VmDriver:
 
 
 def _own_steps(spec: Call, below: Provides, place: Place, port: int) -> list[Step]:
-    nodes, top = _nodes(spec, below)
-    disk = [*nodes, *_device(spec, top, _serial(place.name))]
-    words = _own_image.start(spec, _guest(spec, place), place, disk, port)
-    # The first four are of the script itself.
-    start = sh(_own_image.START, *words[:4], *UNMARKED, *words[4:])
+    start = sh(_own_image.START, *_own_image.about(spec, place, port), *UNMARKED, *_program(spec, below, place))
     return [
         _own_image.overlay(spec, place),
         Step(start, sh(_END, place.dir, timeout_s=60.0), "start the guest"),
         Step(_own_image.ready(sh(_AWAIT, place.dir)), None, "wait until the guest answers by ssh"),
     ]
+
+
+def _program(spec: Call, below: Provides, place: Place) -> list[str]:
+    """QEMU's command line, but for what the scripts add: the pid file, the network, the console of our own guests."""
+    guest = _guest(spec, place)
+    if not _own_image.is_asked(spec):
+        return argv(spec, below, guest, place)
+    nodes, top = _nodes(spec, below)
+    return _own_image.program(spec, guest, place, [*nodes, *_device(spec, top, _serial(place.name))])
+
+
+def _started_differently(name: str, asked: Sequence[str], state: Mapping[str, Sequence[str]]) -> list[str]:
+    has = state.get("argument", [])
+    if list(has[: len(asked)]) == list(asked):
+        return []
+    return [f"vm: {name} was not started as asked: {' '.join(has) or 'it does not run'}."]
+
+
+def _writes_through(spec: Call) -> bool:
+    return not _CACHE[str(spec["cache"])][2]
 
 
 def _guest(spec: Call, place: Place) -> Guest:

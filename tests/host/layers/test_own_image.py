@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from strata.layers import drivers
-from strata.model import Call, GuestImage, Kind, Place, Provides, Value
+from strata.model import Call, Completed, GuestImage, Kind, Place, Provides, Value
 
 pytestmark = [pytest.mark.host, pytest.mark.timeout(180)]
 
@@ -52,8 +52,11 @@ def test_it_starts_and_ends_and_the_image_is_as_it_was(tmp_path: Path, values: M
     try:
         subprocess.run(overlay.do.argv, check=True)
         subprocess.run(start.do.argv, check=True)
-        looked = subprocess.run(shown.argv, capture_output=True, text=True)
-        assert looked.stdout.strip() == f"{place.dir}/pid", looked.stderr
+        done = subprocess.run(shown.argv, capture_output=True, text=True)
+        looked = Completed(shown.argv, done.returncode, done.stdout, done.stderr, 0.0)
+        assert drivers()["vm"].differences(spec, below, place, [looked]) == [], looked.stdout
+        otherwise = asked(**{**values, "memory": 384 << 20}, image=str(image), key=str(key))
+        assert len(drivers()["vm"].differences(otherwise, below, place, [looked])) == 1
         with pytest.raises(subprocess.TimeoutExpired):
             subprocess.run(wait.do.argv, timeout=3, capture_output=True)
     finally:

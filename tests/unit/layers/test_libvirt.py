@@ -98,6 +98,19 @@ def test_what_libvirt_made_otherwise_is_told() -> None:
     assert "none as the limits of the disk instead of write_iops_sec=100" in said
     (said,) = shown(("a&amp;b.qcow2", "other.qcow2"))
     assert "other.qcow2" in said
+    # as it answers: in KiB, and which version of the machine it is
+    ours = shown(('<memory unit="MiB">512<', '<memory unit="KiB">524288<'), ('machine="q35"', 'machine="pc-q35-10.0"'))
+    assert ours == []
+    (said,) = shown(('<memory unit="MiB">512<', '<memory unit="KiB">262144<'))
+    assert "262144 as the memory in KiB instead of 524288" in said
+    (said,) = shown(('machine="q35"', 'machine="pc-i440fx-10.0"'))
+    assert "pc-i440fx-10.0 as the machine type instead of q35" in said
+    (said,) = shown(('bus="virtio"', 'bus="sata"'))
+    assert "sata as the bus of the disk instead of virtio" in said
+    (said,) = shown((' iothread="1"', ""), iothread=True)
+    assert "False as the thread of its own" in said
+    (said,) = shown((' iothread="1"', ""), iothread=True, bus="virtio-scsi")
+    assert "False as the thread of its own" in said
 
 
 def test_a_guest_that_libvirt_does_not_know_any_more_is_a_difference() -> None:
