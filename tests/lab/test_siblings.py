@@ -18,13 +18,13 @@ from .lab_runs import STRATA, built, lab_run, machines_of, start_lab_run
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
 SIZES = {"hdd": "1G", "ssd": "512M"}
-LOAD = "fio/randrw-75-25(runtime=20s, size=32M)"
+LOAD = "fio/randrw-75-25(runtime=30s, size=32M)"
 LOADS = (
-    "fio/randrw-75-25@1(runtime=20s, size=32M)",
-    "filebench/varmail@2(runtime=20s, nfiles=500)",
+    "fio/randrw-75-25@1(runtime=30s, size=32M)",
+    "filebench/varmail@2(runtime=30s, nfiles=500)",
     # filebench gives each of its threads 10 MiB: fifty would not fit into a guest of 512 MiB.
-    "filebench/fileserver@3(runtime=20s, nfiles=300, nthreads=8)",
-    "fio/randwrite-4k-qd32@4(runtime=20s, size=32M)",
+    "filebench/fileserver@3(runtime=30s, nfiles=300, nthreads=8)",
+    "fio/randwrite-4k-qd32@4(runtime=30s, size=32M)",
 )
 ROWS = {
     "md": "4*hdd | md(raid10) | xfs | tenants(4) | qcow2(size=256M) | vm | ext4",

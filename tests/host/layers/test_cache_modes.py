@@ -6,6 +6,7 @@ driver, as it opens any image: over its NBD driver it would never leave a flush 
 
 from __future__ import annotations
 
+import dataclasses
 import mmap
 import os
 import re
@@ -18,7 +19,11 @@ from pathlib import Path
 
 import pytest
 
-from strata.model import Kind, Provides
+from strata.errors import Refused
+from strata.hosts.local import engine_path
+from strata.lab import cache, guests, image
+from strata.lab.spec import LabSpec
+from strata.model import GuestImage, Kind, Provides
 
 from .layer_bench import Bench, Built, call, do, undo
 
@@ -122,6 +127,49 @@ def test_a_mode_flushes_as_it_promises(bench: Bench, mode: str) -> None:
     assert PROMISES[mode](written, synced), f"{mode}: {written} flushes after {WRITES} writes, {synced} after an fsync"
     others = [other for other in MODES if PROMISES[other](written, synced)]
     assert (mode == "unsafe") == (others == ["unsafe"]), "the counts do not tell this mode from the others"
+
+
+def counted_in_a_guest(bench: Bench, mode: str, bus: str, system: GuestImage) -> tuple[int, int]:
+    """The same for writes of a guest, which sends flushes of its own where it is told of a write cache."""
+    with logged_file(bench.root, ()) as (served, log):
+        below = Provides(Kind.IMAGE, str(served), SIZE_BYTES, name="raw")
+        place = dataclasses.replace(bench.place(), guest_image=system)
+        guest = Built(call("vm", {"cache": mode, "bus": bus}), (below,), place)
+        bench.layers.append(guest)
+        try:
+            do(bench.steps)
+            assert bench.differences() == []
+            disk, before = guest.provides.path, flushes(log)
+            inside(guest, f"dd if=/dev/zero of={disk} bs=4k count={WRITES} oflag=direct")
+            written = flushes(log) - before
+            inside(guest, f"dd if=/dev/zero of={disk} bs=4k count=1 oflag=direct conv=fsync")
+            synced = flushes(log) - before - written
+        finally:
+            undo(bench.steps)
+            for file in Path(place.dir).iterdir():  # they go with the directory of a visit
+                file.unlink()
+    return written, synced
+
+
+def inside(guest: Built, script: str) -> None:
+    started = guest.provides.guest
+    assert started is not None
+    port = Path(started.dir, "port").read_text().strip()
+    client = (*started.image.ssh, "-p", port, "--", "root@127.0.0.1", "sh", "-s")
+    done = subprocess.run(client, input=script, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("mode", "bus"), [*((mode, "virtio-blk") for mode in MODES), ("none", "sata")])
+def test_a_mode_of_a_guest_s_disk_flushes_as_it_promises(bench: Bench, mode: str, bus: str) -> None:
+    try:
+        system = guests.prepared(image.find(LabSpec(), cache.default()), Path(engine_path()), "tcg")
+    except Refused as refused:
+        pytest.skip(f"guests start from the lab's system: {refused}")
+    written, synced = counted_in_a_guest(bench, mode, bus, system)
+    assert PROMISES[mode](written, synced), f"{mode}: {written} flushes after {WRITES} writes, {synced} after an fsync"
 
 
 @pytest.mark.parametrize("mode", ["none", "writethrough"])
