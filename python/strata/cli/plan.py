@@ -93,10 +93,8 @@ def plan(
             f"memory: {human_size(made.memory_budget_bytes)} are stated and nothing enforces it yet; trials are marked "
             f"as cached by the {human_size(made.memory_bytes)} that this machine has"
         )
-    lines.append(
-        f"{rounds} rounds, {visits} visits, about {human_time(visits * made.seconds_per_visit)} "
-        f"({human_time(made.seconds_per_visit)} a visit)"
-    )
+    takes = f", about {human_time(visits * made.seconds_per_visit)} ({human_time(made.seconds_per_visit)} a visit)"
+    lines.append(f"{rounds} rounds, {visits} visits{takes if visits else ''}")
     for name, listing in typed.items():
         lines += ["", f"# ---- {name}", *listing]
     print("\n".join(lines))
