@@ -304,6 +304,8 @@ class Provides:
     in_use: bool = False  # written over on purpose: what is put on it must not discard all of it
     hazards: tuple[str, ...] = ()  # sentences: how it can lose writes that it has acknowledged
     inside: tuple[str, ...] = ()  # CONTAINER: what precedes a command so that it runs where `path` is
+    # GUEST: on the machine outside, the file with the number of the process that is the guest
+    pid_file: str | None = None
     # CONTAINER: ends what a trial left running in there, which its end outside does not reach, and prints the names
     sweep: Command | None = None
     # commands that end a failure on purpose of it or of what is below; they precede every undo of what is above

@@ -92,7 +92,8 @@ def provided(spec: Call, below: Provides, place: Place, serial: str, hazards: tu
     windows = spec["os"] == "windows"
     disk = _WINDOWS_DISK if windows else f"/dev/disk/by-id/{_BY_ID[str(spec['bus'])]}{serial}"
     inside = ("sh", "-c", _ENTER, "sh", place.dir, shlex.join(ssh(spec, place)), _user(spec))
-    return Provides(Kind.GUEST, disk, below.size_bytes, inside=inside, hazards=hazards)
+    pid_file = f"{place.dir}/pid"
+    return Provides(Kind.GUEST, disk, below.size_bytes, inside=inside, hazards=hazards, pid_file=pid_file)
 
 
 # How udev names a disk by its serial number.

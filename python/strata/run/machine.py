@@ -116,6 +116,10 @@ def processes_s(samples: Samples) -> dict[str, float]:
     }
 
 
+OWN_QEMU = "qemu"
+"""The name in the samples of the QEMU whose guest nothing else of ours is in."""
+
+
 def figures(samples: Samples, devices: Iterable[tuple[str, str]], measured: Measured) -> dict[str, float]:
     """The declared machine metrics that the samples give. `devices`: (layer, name given to the engine)."""
     if len(samples.rows) < 2:
@@ -125,6 +129,8 @@ def figures(samples: Samples, devices: Iterable[tuple[str, str]], measured: Meas
     found: dict[str, float] = {}
     busy_s = _cpu(found, first, last)
     _pressure(found, first, last, span_s)
+    if (spent_s := processes_s(samples).get(OWN_QEMU)) is not None:
+        found["guest.qemu_cpu_s"] = spent_s
     dirty = [row["memory"]["dirty_bytes"] for row in samples.rows if (row.get("memory") or {}).get("dirty_bytes")]
     if dirty:
         found["host.dirty_max_bytes"] = max(dirty)

@@ -234,7 +234,8 @@ def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_
             target, scratch = trial_steps.target_on(top), f"{laid_out.scratch}/{number}"
             number += 1
             trial = workload.plan(call, target, scratch, 0)
-            planned = trial_steps.trial_steps(_ENGINE, devices, trial, target, scratch, top.rehearsals, top.inside)
+            about = (_ENGINE, devices, trial, target, scratch)
+            planned = trial_steps.trial_steps(*about, top.rehearsals, top.inside, top.pid_file)
             *before, measure = planned.until_measured()
             commands = [(top.guest, Command(argv)) for argv in before]
             commands += [(each.guest, each.begin) for each in top.meanwhile]

@@ -195,6 +195,7 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
             part.scratch,
             part.bench.rehearsals,
             part.bench.inside,
+            part.bench.pid_file,
         )
     inside = parts[0].host is not outside.host
     watched: Watched | None = None

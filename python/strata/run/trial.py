@@ -51,6 +51,7 @@ class Bench:
     filesystem: str | None = None  # where no device is known: what the user's directory is on
     rehearsals: int = 0  # unmeasured runs before the measured one
     inside: tuple[str, ...] = ()  # what precedes a command so that it runs where the target is
+    pid_file: str | None = None  # of the guest's QEMU, where `inside` goes into one
     outside: Outside | None = None  # `host` is a guest: how the machine that carries it is watched meanwhile
     meanwhile: tuple[tuple[Host, Meanwhile], ...] = ()  # what layers do while it is measured, and where
 
@@ -61,7 +62,8 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     host = bench.host
     at = host.now()
     plan = workload.plan(call, target, scratch, seed)
-    steps = trial_steps.trial_steps(host.engine, bench.devices, plan, target, scratch, bench.rehearsals, bench.inside)
+    about = (host.engine, bench.devices, plan, target, scratch)
+    steps = trial_steps.trial_steps(*about, bench.rehearsals, bench.inside, bench.pid_file)
     typed = steps.until_measured()
     longer = _twice_as_long(call)
     flags: list[str] = []
@@ -74,7 +76,8 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
         if settled is not None and settled.steady is False and longer is not None:
             flags.append("extended")
             plan = workload.plan(longer, target, scratch, seed)
-            steps = trial_steps.trial_steps(host.engine, bench.devices, plan, target, scratch, inside=bench.inside)
+            about = (host.engine, bench.devices, plan, target, scratch)
+            steps = trial_steps.trial_steps(*about, inside=bench.inside, pid_file=bench.pid_file)
             # On the same data, unless the program would not find the files that it knows of.
             steps = replace(steps, make=(), prepare=steps.prepare if plan.uses_up else ())
             typed += steps.until_measured()

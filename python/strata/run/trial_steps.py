@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from strata.model import Command, Kind, Provides, Target, TrialPlan
+from strata.run import machine
 
 # The engine gets this much longer than the workload's own limit before the host gives up on the engine.
 _GRACE_S = 60.0
@@ -55,8 +56,10 @@ def trial_steps(
     scratch: str,
     rehearsals: int = 0,
     inside: tuple[str, ...] = (),
+    pid_file: str | None = None,
 ) -> TrialSteps:
-    """`devices`: (layer, path) of what is sampled; their names in the samples are d0, d1 ...
+    """`devices`: (layer, path) of what is sampled; their names in the samples are d0, d1 ... `pid_file`: of the guest's
+    QEMU, where the trial is a command that goes into it.
 
     `inside`: what precedes the commands of a trial in a container. The engine samples from outside, and `scratch` is
     the same directory in there.
@@ -64,6 +67,7 @@ def trial_steps(
     make, remove = directories(target, scratch, inside)
     samples = f"{scratch}/samples.jsonl"
     sampled = [part for i, (_, path) in enumerate(devices) for part in ("--device", f"d{i}={path}")]
+    sampled += ["--process", f"{machine.OWN_QEMU}={pid_file}"] if pid_file else []
     measure = (
         *(engine, "sample", "--out", samples, "--interval", _SAMPLE_INTERVAL),
         *("--timeout", f"{plan.measure.timeout_s:g}s", *sampled, "--", *inside, *plan.measure.argv),

@@ -268,6 +268,7 @@ def _parts(
             bench.machine_metrics,
             rehearsals=top.rehearsals,
             inside=top.inside,
+            pid_file=top.pid_file,
             outside=outside,
             meanwhile=_meanwhile(machines, top),
         )
@@ -357,6 +358,7 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
         filesystem,
         plan.top.rehearsals,
         plan.top.inside,
+        plan.top.pid_file,
         outside,
         _meanwhile(machines, plan.top),
     )

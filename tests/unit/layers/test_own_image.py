@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from strata.layers import drivers
-from strata.model import Kind, Provides, Value
+from strata.model import Command, Kind, Provides, TrialPlan, Value
+from strata.run import machine, trial_steps
 
 from .layer_cases import PLACE, facts, spec
 
@@ -22,6 +23,19 @@ def test_what_it_gives_is_a_guest_with_a_bare_disk() -> None:
     assert (windows.kind, windows.path, windows.guest) == (Kind.GUEST, r"\\.\PhysicalDrive1", None)
     assert linux.path == f"/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_{PLACE.name}"
     assert windows.size_bytes == DEVICE.size_bytes
+
+
+def test_the_processor_time_of_its_qemu_is_sampled_during_a_trial() -> None:
+    """The pid file that QEMU is told to write is the one that the engine is told to read."""
+    windows, driver = given(), drivers()["vm"]
+    steps = driver.plan_create(spec("vm", WINDOWS), [DEVICE], PLACE)
+    assert steps[1].do.argv[4] == PLACE.dir and '-pidfile "$dir/pid"' in steps[1].do.argv[2]
+    load = TrialPlan((), Command(("fio",)), {})
+    about = ("strata-engine", [], load, trial_steps.target_on(windows), "/scratch")
+    planned = trial_steps.trial_steps(*about, inside=windows.inside, pid_file=windows.pid_file)
+    words = planned.measure.argv
+    assert words[words.index("--process") + 1] == f"{machine.OWN_QEMU}={PLACE.dir}/pid"
+    assert "--process" not in trial_steps.trial_steps(*about, inside=windows.inside).measure.argv
 
 
 def test_the_image_is_only_read() -> None:

@@ -142,3 +142,9 @@ def test_what_was_seen_before_and_after_two_instants_does_not_count() -> None:
 def test_a_process_that_has_ended_is_not_told_of() -> None:
     rows = [row(0.0, processes={"a": 1.0, "b": 2.0, "c": None}), row(1.0, processes={"a": 1.5, "b": None, "c": None})]
     assert machine.processes_s(machine.parse(text(*rows))) == {"a": 0.5}
+
+
+def test_the_qemu_of_a_guest_that_commands_go_into_is_a_figure_of_the_guest() -> None:
+    rows = [row(0.0, processes={machine.OWN_QEMU: 4.0}), row(1.0, processes={machine.OWN_QEMU: 4.5})]
+    assert machine.figures(machine.parse(text(*rows)), [], Measured({}))["guest.qemu_cpu_s"] == 0.5
+    assert "guest.qemu_cpu_s" not in machine.figures(machine.parse(text(row(0.0), row(1.0))), [], Measured({}))
