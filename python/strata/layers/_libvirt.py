@@ -194,9 +194,13 @@ def domain(spec: Call, below: Provides, guest: Guest, uuid: str, serial: str) ->
     return ElementTree.tostring(root, encoding="unicode")
 
 
-# bus -> (name of the disk, what libvirt calls the bus); it has no NVMe of QEMU's own.
+# bus -> (name of the disk, what libvirt calls the bus). Of NVMe, which it has not, the plan says so.
 _TARGET = {"virtio-blk": ("vda", "virtio"), "virtio-scsi": ("sda", "scsi"), "sata": ("sda", "sata")}
 _VERSIONED = {"q35": "pc-q35-", "pc": "pc-i440fx-"}
+
+
+def _target(spec: Call) -> tuple[str, str]:
+    return _TARGET.get(str(spec["bus"]), _TARGET["virtio-blk"])
 
 
 def _disk(devices: ElementTree.Element, spec: Call, below: Provides, serial: str) -> None:
@@ -204,7 +208,7 @@ def _disk(devices: ElementTree.Element, spec: Call, below: Provides, serial: str
     disk = ElementTree.SubElement(devices, "disk", type="block" if block else "file", device="disk")
     driver = ElementTree.SubElement(disk, "driver", _driver(spec, below))
     ElementTree.SubElement(disk, "source", {"dev" if block else "file": below.path})
-    name, kind = _TARGET[bus]
+    name, kind = _target(spec)
     ElementTree.SubElement(disk, "target", dev=name, bus=kind)
     _text(disk, "serial", serial)
     limits = _iotune(spec)
@@ -264,7 +268,7 @@ def differences(spec: Call, below: Provides, shown: str) -> list[str]:
     alike = has_machine == machine or has_machine.startswith(_VERSIONED[machine])
     asked.append(("machine type", machine if alike else has_machine, machine))
     target = disk.find("target")
-    asked.append(("bus of the disk", None if target is None else target.get("bus"), _TARGET[str(spec["bus"])][1]))
+    asked.append(("bus of the disk", None if target is None else target.get("bus"), _target(spec)[1]))
     thread = (
         disk.find("driver") if spec["bus"] != "virtio-scsi" else root.find("devices/controller[@type='scsi']/driver")
     )
