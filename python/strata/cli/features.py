@@ -6,19 +6,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import typer
+
 from strata import layers, workloads
 from strata.campaign import parse_stacks
 from strata.cli import run as running
 from strata.cli import written
-from strata.errors import BadInput
-from strata.model import Kind, Stack
+from strata.errors import BadInput, Refused
+from strata.model import Kind, Outcome, Stack, View
 from strata.probes import PREFIX, STACKS
 from strata.published.documented import documents
 from strata.report import features as report
 from strata.report import matrix, pages
+from strata.run import in_lab
 from strata.store import reader
 
-_KINDS = (Kind.DIRECTORY, Kind.ENGINE, Kind.BLOCK, Kind.IMAGE)  # of which there are probes, in the order of the runs
+_KINDS = (Kind.DIRECTORY, Kind.BLOCK, Kind.IMAGE, Kind.ENGINE)  # of which there are probes, in the order of the runs
 
 
 def features(
@@ -29,11 +32,10 @@ def features(
             "features takes expressions, the directory of what was tried before, or --all for the stacks that people "
             "choose among; give one of them."
         )
-    if len(what) == 1 and Path(what[0]).is_dir():
+    shown = len(what) == 1 and Path(what[0]).is_dir()
+    if shown:
         out = Path(what[0])
-        directories = kept(out)
-    else:
-        directories = _try(what or STACKS, out, sizes, where)
+    directories = kept(out) if shown else _try(what or STACKS, out, sizes, where)
     found = matrix_of(directories)
     page = out / "features.html"
     page.write_text(pages.features(found), encoding="utf-8")
@@ -42,6 +44,8 @@ def features(
     else:
         sys.stdout.write(report.render(found))
         print(f"\nThe page, with the evidence: {page}")
+    if not shown and any(_failed(reader.view(directory)) for directory in directories):
+        raise typer.Exit(1)
 
 
 def kept(out: Path) -> list[Path]:
@@ -53,18 +57,33 @@ def kept(out: Path) -> list[Path]:
 
 
 def _try(expressions: Sequence[str], out: Path, sizes: list[str], where: written.Where) -> list[Path]:
-    """One run for each kind, for a run has one set of workloads. A role that only some stacks have keeps its size."""
+    """One run for each kind, for a run has one set of workloads. A role that only some stacks have keeps its size.
+
+    What was begun before goes on, for the runs are kept.
+    """
     stacks = [stack for text in expressions for stack in parse_stacks(text, layers.catalogue())]
-    directories = []
+    orders = []
     for kind, group in _by_kind(stacks).items():
         loads = [name for name, load in workloads.catalogue().items()
                  if name.startswith(PREFIX) and kind in load.accepts]  # fmt: skip
         roles = {role for stack in group for role in stack.disks()}
         here = [size for size in sizes if size.partition("=")[0] in roles]
         texts, once = [stack.text for stack in group], running.Decide(rounds=1)
-        directories.append(out / str(kind))
-        running.carry_out(running.Asked(texts, loads, directories[-1], where, once, here, as_json=True))
-    return directories
+        orders.append(running.Asked(texts, loads, out / str(kind), where, once, here, as_json=True))
+    _check_labs(orders)
+    return [running.carry_out(order) for order in orders]
+
+
+def _check_labs(orders: Sequence[running.Asked]) -> None:
+    """Raises Refused before the first of them begins: hours later nobody looks."""
+    campaigns = [written.campaign(order.what, order.loads, order.sizes, order.where) for order in orders]
+    reasons = [reason for each in campaigns if each.testbed.kind == "lab" for reason in in_lab.unbuilt(each)]
+    if reasons:
+        raise Refused(list(dict.fromkeys(reasons)))
+
+
+def _failed(view: View) -> bool:
+    return bool(view.failed) or any(trial.outcome is not Outcome.OK for trial in view.trials)
 
 
 def _of_kinds(out: Path) -> list[Path]:

@@ -50,18 +50,13 @@ devices() {
 }
 # The kernel's names of the disks that all of $1 stands on in the end.
 leaves() {
-  case $fs in
-    zfs) pool_disks "${source%%/*}" ;;
-    btrfs) for each in "/sys/fs/btrfs/$(findmnt --noheadings --output UUID --target "$1")"/devices/*; do
-        lsblk --inverse --noheadings --raw --output KNAME "/dev/${each##*/}" | tail -n 1; done ;;
-    *) case $source in
-        /dev/zd*) pool_disks "$(pool_of "$1")" ;;
-        # those that stand on nothing
-        *) for each in $(lsblk --inverse --noheadings --raw --output KNAME "$source"); do
-            [ -n "$(ls "/sys/class/block/$each/slaves" 2>/dev/null)" ] || [ -e "/sys/class/block/$each/partition" ] ||
-              echo "$each"; done ;;
-      esac ;;
-  esac | sed 's|.*/||' | sort -u
+  for each in $(case $source in /dev/zd*) pool_disks "$(pool_of "$1")" ;; *) devices "$1" ;; esac); do
+    lsblk --inverse --noheadings --raw --output KNAME "$each"
+  done | sort -u | while read -r name; do
+    # those that stand on nothing
+    [ -n "$(ls "/sys/class/block/$name/slaves" 2>/dev/null)" ] || [ -e "/sys/class/block/$name/partition" ] ||
+      echo "$name"
+  done
 }
 # The kernel's name of device $1.
 kernel_name() { basename -- "$(readlink -f -- "$1")"; }

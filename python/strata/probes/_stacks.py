@@ -10,8 +10,11 @@ FILE_SYSTEMS = (
     "disk | lvm(snapshots=256M) | ext4",
     "disk | lvmthin | {ext4, xfs}",
     'disk | vdo | xfs(mkfs="-K")',
-    "2*disk | {md(raid1) | {xfs, lvmthin | xfs}, btrfs(raid1), zfs(mirror=2)}",
-    "disk + disk | lvmcache | ext4",
+    # which answers md changes is seen by having it below each
+    "2*disk | md(raid1) | {ext4, xfs, btrfs, zfs, lvm(snapshots=256M) | ext4, lvmthin | xfs}",
+    '2*disk | md(raid1) | vdo | xfs(mkfs="-K")',
+    "2*disk | {btrfs(raid1), zfs(mirror=2)}",
+    "disk + disk | {lvmcache | ext4, zfs(l2arc=1)}",
 )
 VOLUMES = (
     "disk | {lvm(size=1G), lvmthin, lvmthin(zero=off), vdo, zfs | zvol(sparse)}",

@@ -23,14 +23,16 @@ how=
 case $fs in
   btrfs) [ $# -lt 2 ] || ! btrfs filesystem df "$dir" | grep -q '^Data, RAID1' || how=btrfs ;;
   zfs) if zpool status "${source%%/*}" | grep -qE 'mirror-|raidz'; then how=zfs; fi ;;
-  *)
-    # The array is below volumes, too.
-    arrays=$(lsblk --inverse --noheadings --raw --output KNAME,TYPE "$source" | awk '$2 ~ /^raid/ { print $1 }')
-    for array in $arrays; do
-      case $(cat "/sys/block/$array/md/level" 2>/dev/null) in raid0 | linear | '') ;; *) how=md; break ;; esac
-    done
-    [ -n "$how" ] && set -- $(for each in "/sys/block/$array/md"/dev-*; do echo "/dev/${each##*/dev-}"; done) ;;
 esac
+if [ -z "$how" ]; then
+  # An array of md below, also below volumes and pools.
+  arrays=$(for each; do lsblk --inverse --noheadings --raw --output KNAME,TYPE "$each"; done |
+    awk '$2 ~ /^raid/ { print $1 }')
+  for array in $arrays; do
+    case $(cat "/sys/block/$array/md/level" 2>/dev/null) in raid0 | linear | '') ;; *) how=md; break ;; esac
+  done
+  [ -n "$how" ] && set -- $(for each in "/sys/block/$array/md"/dev-*; do echo "/dev/${each##*/dev-}"; done)
+fi
 say disks "$(leaves "$dir" | wc -l)"
 if [ -z "$how" ]; then say method none; exit 0; fi
 fill "$dir/file" DATA

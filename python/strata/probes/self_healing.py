@@ -23,10 +23,12 @@ dir=$1
 list=/tmp/strata-probe-$$ old=/tmp/strata-probe-$$.old
 members() {
   while read -r device offset; do
-    md=/sys/class/block/$(kernel_name "$device")/md
-    if [ "$(cat "$md/level" 2>/dev/null)" = raid1 ]; then
-      for each in "$md"/dev-*; do
-        echo "/dev/${each##*/dev-} $((offset + $(cat "$each/offset") * 512))"
+    block=$(readlink -f "/sys/class/block/$(kernel_name "$device")") start=0
+    # ZFS makes a partition on what it is given
+    [ ! -e "$block/partition" ] || { start=$(cat "$block/start"); block=${block%/*}; }
+    if [ "$(cat "$block/md/level" 2>/dev/null)" = raid1 ]; then
+      for each in "$block"/md/dev-*; do
+        echo "/dev/${each##*/dev-} $((offset + (start + $(cat "$each/offset")) * 512))"
       done
     else
       echo "$device $offset"

@@ -183,13 +183,17 @@ class LabSites:
         finally:
             running.close()
 
+    def image_of(self, variant: str) -> image.Image:
+        """Raises Refused when it is not built."""
+        debian, _, kernel = variant.partition("/")
+        return image.find(LabSpec(int(debian), kernel or None, self.features), caches.default())
+
     def machine_of(self, variant: str) -> MachineSpec:
         return self._state(variant).spec
 
     def _state(self, variant: str) -> SavedState:
         if variant not in self._saved:
-            debian, _, kernel = variant.partition("/")
-            found = image.find(LabSpec(int(debian), kernel or None, self.features), caches.default())
+            found = self.image_of(variant)
             for other in self._saved.values():
                 if reason := alike.reason_against_both(found, other.spec.image):
                     raise Refused(reason)
@@ -236,6 +240,18 @@ def opened(
         interruption=interruption,
         progress=progress,
     )
+
+
+def unbuilt(campaign: Campaign) -> list[str]:
+    """Of the labs that its stacks need: those that are not there, each with the command to type."""
+    sites = opened(campaign, Path(), "", None, lambda _: None)
+    reasons: list[str] = []
+    for variant in dict.fromkeys(sites.variant(stack) for stack in campaign.stacks):
+        try:
+            sites.image_of(variant)
+        except Refused as refused:
+            reasons += refused.reasons
+    return reasons
 
 
 def look_at_guests(

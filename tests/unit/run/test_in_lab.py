@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from strata import campaign as campaigns
-from strata import layers
+from strata import layers, workloads
 from strata.errors import BadInput
 from strata.model import Disk, Testbed
-from strata.run.in_lab import LabSites, as_there
+from strata.run.in_lab import LabSites, as_there, unbuilt
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,18 @@ def test_a_stack_has_one_kernel() -> None:
     (read,) = campaigns.parse_stacks("disk | kernel(6.1) | kernel(6.12) | ext4", layers.catalogue())
     with pytest.raises(BadInput, match=r"names kernel\(6.1\) and kernel\(6.12\); keep one"):
         sites.variant(read)
+
+
+def test_every_lab_that_is_not_built_is_told_with_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    stacks = ["disk | zfs", "disk | debian(12) | ext4"]
+    asked = campaigns.from_expressions(
+        stacks, ["null"], layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=str
+    )
+    first, second = unbuilt(replace(asked, testbed=Testbed("lab")))
+    assert (
+        "`strata lab build --debian 13 --with zfs`" in first and "`strata lab build --debian 12 --with zfs`" in second
+    )
 
 
 @pytest.mark.parametrize(
