@@ -439,6 +439,14 @@ class Redundant(Protocol):
 
 
 @runtime_checkable
+class Caching(Protocol):
+    """A driver whose last input is a cache of the others."""
+
+    def holds_copies(self, spec: Call) -> bool:
+        """Whether the cache holds nothing that is not below it too, so that its loss costs no data."""
+
+
+@runtime_checkable
 class Staying(Protocol):
     """A driver some of whose arguments suit measurements only: fresh disks that hold nothing but zeros."""
 

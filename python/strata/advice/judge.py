@@ -8,7 +8,7 @@ from typing import Literal
 
 from strata.advice.requirements import Requirements
 from strata.advice.tried import Tried
-from strata.model import LayerDriver, Node, Redundant, Stack
+from strata.model import Caching, LayerDriver, Node, Redundant, Stack
 from strata.published.documented import Claim, Documents, Risk
 from strata.units import human_size
 
@@ -97,8 +97,9 @@ def survivable(node: Node, drivers: Mapping[str, LayerDriver]) -> int:
     """
     if not node.inputs:
         return 0
-    each = sorted(survivable(lower, drivers) for lower in node.inputs)
     driver = drivers[node.call.name]
+    needed = node.inputs[:-1] if isinstance(driver, Caching) and driver.holds_copies(node.call) else node.inputs
+    each = sorted(survivable(lower, drivers) for lower in needed)
     can_lose = driver.survives(node.call, len(each)) if isinstance(driver, Redundant) and len(each) > 1 else 0
     return sum(lost + 1 for lost in each[: can_lose + 1]) - 1
 
@@ -171,7 +172,7 @@ def _memory(stack: Stack, wanted: Requirements, most_bytes: int, known: Document
 
 def _survival(stack: Stack, disks: int, drivers: Mapping[str, LayerDriver]) -> Answer:
     lost = survivable(stack.top, drivers)
-    why = "any disk that is lost takes data with it" if lost == 0 else f"any {lost} of its disks can be lost"
+    why = "there is a disk whose loss takes data with it" if lost == 0 else f"any {lost} of its disks can be lost"
     return Answer(f"survives the loss of {disks} {'disk' if disks == 1 else 'disks'}", lost >= disks, why, "plan")
 
 

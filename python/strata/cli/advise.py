@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import typer
+
 from strata import layers
 from strata.advice import advise as choosing
 from strata.advice import requirements
 from strata.advice.requirements import Requirements
 from strata.campaign import parse_stacks
-from strata.errors import BadInput
+from strata.errors import BadInput, NothingToRun
 from strata.model import Stack, View
 from strata.published.documented import documents
 from strata.report import advice
@@ -38,6 +40,8 @@ def advise(file: Path | None, runs: Sequence[Path], flags: Flags, as_json: bool)
         print(json.dumps({"version": 1, **asdict(found)}, indent=2))
     else:
         sys.stdout.write(advice.render(found, wanted))
+    if found.conflict:
+        raise typer.Exit(NothingToRun.exit_code)
 
 
 def answer(file: Path | None, runs: Sequence[Path], flags: Flags) -> tuple[choosing.Advice, list[str]]:

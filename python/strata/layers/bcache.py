@@ -220,6 +220,9 @@ class BcacheDriver:
         wrong = f"bcache joins two devices, the last one the cache of the other, and here {here}; "
         return [wrong + "write it as hdd + ssd | bcache, with RAID below it where there are more disks."]
 
+    def holds_copies(self, spec: Call) -> bool:
+        return spec["mode"] != "writeback"
+
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools) + module_reasons("bcache", facts, ("bcache",))
         block, bucket = int(spec["block"] or SECTOR_BYTES), int(spec["bucket"] or 512 << 10)

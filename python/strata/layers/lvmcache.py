@@ -109,6 +109,10 @@ class LvmCacheDriver:
             )
         return reasons
 
+    def holds_copies(self, spec: Call) -> bool:
+        # lvmcache(7), --cachemode: of writethrough "the loss of a device ... would not mean the loss of any data"
+        return spec["mode"] != "writeback"
+
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         group = _lvm.group_on(below, place)
         if spec["size"] is not None:
