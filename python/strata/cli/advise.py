@@ -15,6 +15,7 @@ from strata.advice import advise as choosing
 from strata.advice import requirements
 from strata.advice.requirements import Requirements
 from strata.campaign import parse_stacks
+from strata.cli import kept
 from strata.errors import BadInput, NothingToRun
 from strata.model import Stack, View
 from strata.published.documented import documents
@@ -65,11 +66,11 @@ def answer(file: Path | None, runs: Sequence[Path], flags: Flags) -> tuple[choos
 
 def _candidates(views: dict[str, View], wanted: Requirements) -> list[Stack]:
     """The stacks of all runs, then those that the file names; each once."""
-    texts = [text for view in views.values() for text in view.stacks]
     found: dict[str, Stack] = {}
-    for text in (*texts, *wanted.candidates):
-        for stack in parse_stacks(text, layers.catalogue()):
-            found.setdefault(stack.text, stack)
+    stacks = [stack for where, view in views.items() for stack in kept.stacks(view, where)]
+    stacks += [stack for text in wanted.candidates for stack in parse_stacks(text, layers.catalogue())]
+    for stack in stacks:
+        found.setdefault(stack.text, stack)
     if not found:
         raise BadInput("there is nothing to choose from: give the directory of a run with --from, or `candidates:`.")
     return list(found.values())

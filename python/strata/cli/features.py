@@ -10,6 +10,7 @@ import typer
 
 from strata import layers, workloads
 from strata.campaign import parse_stacks
+from strata.cli import kept as kept_stacks
 from strata.cli import run as running
 from strata.cli import written
 from strata.errors import BadInput, Refused
@@ -92,8 +93,13 @@ def _of_kinds(out: Path) -> list[Path]:
 
 def matrix_of(directories: Sequence[Path]) -> matrix.Matrix:
     views = [reader.view(directory) for directory in directories]
+    for view, directory in zip(views, directories, strict=True):
+        if not any(load.name.startswith(PREFIX) for load in view.workloads):
+            raise BadInput(f"{directory} is a run in which no feature was tried; give the --out of `strata features`.")
     stacks = {
-        stack.text: stack for view in views for text in view.stacks for stack in parse_stacks(text, layers.catalogue())
+        stack.text: stack
+        for view, directory in zip(views, directories, strict=True)
+        for stack in kept_stacks.stacks(view, str(directory))
     }
     return matrix.build(views, stacks, documents())
 

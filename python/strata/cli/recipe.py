@@ -11,6 +11,7 @@ import typer
 
 from strata import layers
 from strata.campaign import parse_stacks
+from strata.cli import kept
 from strata.errors import BadInput
 from strata.model import Stack, View
 from strata.recipes import plan, shell
@@ -55,7 +56,7 @@ def _stack(what: str, name: str | None) -> tuple[Stack, tuple[str, ...]]:
 
     view = reader.view(Path(what))
     text = _best(view) if name is None else _named(view, name)
-    (stack,) = parse_stacks(text, layers.catalogue())
+    (stack,) = kept.stacks(view, what, [text])
     return stack, _measured_on(view)
 
 
