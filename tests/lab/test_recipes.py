@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ from strata.campaign import parse_stacks
 from strata.layers import catalogue, drivers
 from strata.published.documented import documents
 from strata.recipes import plan, shell
+from strata.recipes.formats import formats
 from strata.recipes.plan import Recipe
 
-from .lab_runs import STRATA
+from .lab_runs import STRATA, built, lab_run
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -102,3 +104,74 @@ def test_a_fresh_machine_gets_the_stack_that_was_measured(name: str) -> None:
     assert recipe.differences(shell.seen(recipe, first)) == []
     assert recipe.differences(shell.seen(recipe, again)) == []
     assert after.split() == ["disk"], "something of it is left"
+
+
+# Of the ways that the study weighed: three that have all it required, and one that cannot deduplicate.
+_WEIGHED = [
+    "(2*hdd | md(raid1)) + ssd | lvmcache({writeback, writethrough}) | btrfs(compress=zstd)",
+    '(2*hdd | md(raid1)) + ssd | lvmcache | {vdo | xfs(mkfs="-K"), ext4}',
+]
+_BUILT = """\
+set -e
+PATH=$PATH:/usr/sbin
+cat >/root/recipe.sh <<'RECIPE_OF_STRATA'
+{script}
+RECIPE_OF_STRATA
+sh /root/recipe.sh apply >&2
+sh /root/recipe.sh inspect
+"""
+
+
+def test_what_study_4_requires_is_measured_chosen_and_built_again_by_commands_alone(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    view = lab_run(run, _WEIGHED, "fio/randrw-75-25(runtime=3s, size=32M)", "--size", "hdd=4G", "--size", "ssd=1G")
+    assert not view.failed and not view.skipped and len(view.trials) == 4
+
+    def strata(*argv: str, said: str | None = None) -> str:
+        done = subprocess.run([STRATA, *argv], input=said, capture_output=True, text=True)
+        assert done.returncode == 0, (argv, done.stdout[-3000:], done.stderr[-3000:])
+        return done.stdout
+
+    required = Path(__file__).parents[2] / "campaigns" / "requirements" / "proxmox-2019.yaml"
+    advice = json.loads(strata("advise", str(required), "--from", str(run), "--json"))
+    choice = advice["choice"]["judged"]
+    assert choice["stack"] in view.stacks and all(answer["met"] and answer["why"] for answer in choice["answers"])
+    assert any(each["stack"].endswith("| ext4") for each in advice["ruled_out"])
+
+    disks = (("hdd", "4G"), ("hdd", "4G"), ("ssd", "1G"))
+    maps = [word for (role, _), link in zip(disks, links(disks), strict=True) for word in ("--map", f"{role}={link}")]
+    script = strata("recipe", str(run), choice["stack"], "--as", "shell", *maps)
+    plugged = [word for role, size in disks for word in ("--disk", f"{role}={size}")]
+    seen = tmp_path / "seen"
+    seen.write_text(strata("lab", "shell", *plugged, said=_BUILT.format(script=script)))
+    assert "It is as asked." in strata("recipe", str(run), choice["stack"], *maps, "--seen", str(seen))
+
+
+# Of what `strata recipe --as docker` writes: each driver and each option that goes with it.
+_OF_DOCKER = (
+    "disk | ext4",
+    "disk | btrfs(quotas) | docker(btrfs, base_size=1G)",
+    "disk | xfs(pquota) | docker(overlay2, base_size=1G)",
+    "disk | zfs | docker(zfs, base_size=1G)",
+    "disk | ext4 | docker(vfs)",
+)
+
+
+def test_the_daemon_of_docker_takes_its_configuration() -> None:
+    """Docker 23 and newer can be asked, which Debian 12 has not."""
+    built("containers")
+    texts = []
+    for expression in _OF_DOCKER:
+        (stack,) = parse_stacks(expression, catalogue())
+        given = plan.mapped(["disk=/dev/disk/by-id/wwn-0"], {})
+        texts.append(formats()["docker"].write(plan.recipe(stack, drivers(), given))[0].text)
+    broken = texts[0].replace("storage-driver", "storage-drivr")
+    asked = "".join(
+        f"cat >/root/{number}.json <<'EOF'\n{text}EOF\n"
+        f"dockerd --validate --config-file /root/{number}.json >&2 && echo {number} taken\n"
+        for number, text in enumerate([*texts, broken])
+    )
+    argv = [STRATA, "lab", "shell", "--with", "containers"]
+    done = subprocess.run(argv, input=f"PATH=$PATH:/usr/sbin\n{asked}true\n", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == [f"{number} taken" for number in range(len(texts))], done.stderr[-3000:]
