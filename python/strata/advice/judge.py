@@ -111,7 +111,7 @@ def _claims(stack: Stack, feature: str, known: Documents) -> tuple[list[Claim], 
     no: list[Claim] = []
     for node in stack.top.walk():
         for claim in known.claims:
-            if claim.layer == node.call.name and claim.feature == feature:
+            if claim.layer == node.call.name and claim.feature == feature and not (claim.on_top and node != stack.top):
                 met = claim.terms.met(node.call)
                 if claim.holds:
                     (yes if met else otherwise).append(claim)

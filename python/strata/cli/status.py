@@ -27,4 +27,4 @@ def status(directory: Path, as_json: bool) -> None:
     elif now.left_behind and not running:
         print(f"A killed run left {now.left_behind} things behind; `strata clean {directory}` removes them.")
     if not running and now.visits_done < now.visits_planned:
-        print("The same `strata run` goes on from here.")
+        print("The same command goes on from here.")

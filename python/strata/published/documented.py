@@ -45,6 +45,7 @@ class Claim:
     holds: bool
     terms: Terms
     source: str
+    on_top: bool  # of a stack that ends in the layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Documents:
 def documents() -> Documents:
     data = YAML(typ="safe").load((files(__package__) / "data" / "documented.yaml").read_text())
     claims = [
-        Claim(layer, feature, holds, _terms(row), row["source"])
+        Claim(layer, feature, holds, _terms(row), row["source"], bool(row.get("on_top")))
         for layer, rows in data["claims"].items()
         for row in rows
         for holds, key in ((True, "can"), (False, "cannot"))

@@ -201,6 +201,13 @@ def test_what_was_tried_counts_before_what_documents_say(holds: float | None, me
         assert "what showed (tried in made up)" in answer.why
 
 
+def test_a_layer_that_makes_one_device_gives_none_through_a_file_system() -> None:
+    wanted = (("block",),)
+    assert judged("2*disk | md(raid1)", needs=wanted).answers[0].met
+    assert not judged("2*disk | md(raid1) | xfs", needs=wanted).answers[0].met
+    assert judged("2*disk | md(raid1) | lvmthin | xfs", needs=wanted).answers[0].met
+
+
 # ---------------------------------------------------------------- the choice
 
 
