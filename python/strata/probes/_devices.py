@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # Prints DEVICE OFFSET of copies of the 64 bytes in the file $ARGV[0]: those of the places in the file $ARGV[1] that
 # hold them; where none does, the first on each of the devices that follow. Random bytes are stored as they are, also
-# where data are compressed.
+# where data are compressed; what does not begin with a sector is in a journal, and nobody reads it.
 _LOOK = """\
 open(my $f, "<:raw", shift) or die; read($f, my $want, 64) == 64 or die; close $f;
 open(my $h, "<", shift) or die; my @told = map { [split] } <$h>; close $h;
@@ -21,8 +21,11 @@ DEVICE: for my $device (@ARGV) {
   my ($at, $rest, $part) = (0, "", "");
   while (my $got = sysread($d, $part, 4 << 20)) {
     my $all = $rest . $part;
-    my $from = index($all, $want);
-    if ($from >= 0) { printf "%s %d\\n", $device, $at - length($rest) + $from; next DEVICE; }
+    for (my $from = -1; ($from = index($all, $want, $from + 1)) >= 0;) {
+      my $place = $at - length($rest) + $from;
+      next if $place % 512;
+      printf "%s %d\\n", $device, $place; next DEVICE;
+    }
     $rest = substr($all, -63); $at += $got;
   }
 }
@@ -58,11 +61,20 @@ leaves() {
       echo "$name"
   done
 }
+# A directory in $1 of which nothing stays in memory: of the memory of ZFS `forget` knows nothing.
+bare() {
+  if [ "$fs" != zfs ]; then mkdir "$1/bare"
+  else zfs create -o primarycache=none -o mountpoint="$1/bare" "$source/bare"
+  fi
+}
+unbare() { if [ "$fs" = zfs ]; then zfs destroy "$source/bare"; else rm -rf -- "$1/bare"; fi; }
 # The kernel's name of device $1.
 kernel_name() { basename -- "$(readlink -f -- "$1")"; }
 # Nothing of the devices given is in memory any more.
 forget() {
   sync; echo 3 >/proc/sys/vm/drop_caches
+  # ZFS lets go of what it is not to keep once a second
+  [ "$fs" != zfs ] || sleep 2
   for each; do blockdev --flushbufs "$each"; done
 }
 # DEVICE OFFSET of the copies of the first bytes of file $1, which lies in directory $2; nothing where none is found.

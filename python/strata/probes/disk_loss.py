@@ -35,8 +35,10 @@ if [ -z "$how" ]; then
 fi
 say disks "$(leaves "$dir" | wc -l)"
 if [ -z "$how" ]; then say method none; exit 0; fi
-fill "$dir/file" DATA
-sum=$(sha256sum <"$dir/file")
+bare "$dir" || exit 1
+file=$dir/bare/file
+fill "$file" DATA
+sum=$(sha256sum <"$file")
 used "$dir" >/dev/null
 for lost; do :; done
 say method "$how"
@@ -47,7 +49,7 @@ esac
 [ "$how" = md ] && mdadm --quiet --zero-superblock "$lost"
 blkdiscard --force "$lost" 2>/dev/null || dd if=/dev/zero of="$lost" bs=4M oflag=direct status=none 2>/dev/null
 forget $(devices "$dir") "$lost"
-if now_sum=$(sha256sum <"$dir/file" 2>/tmp/strata-probe-$$); then
+if now_sum=$(sha256sum <"$file" 2>/tmp/strata-probe-$$); then
   if [ "$now_sum" = "$sum" ]; then say read same; else say read changed; fi
 else
   say read refused; say said "$(line </tmp/strata-probe-$$)"
@@ -72,7 +74,7 @@ case $how in
     say missing "$(btrfs scrub start -B -r "$dir" 2>/dev/null | grep -ciE 'csum=|uncorrectable: *[1-9]')" ;;
 esac
 say back "$(since "$start")"
-rm -f -- "$dir/file" "$dir/more"
+rm -f -- "$file" "$dir/more"; unbare "$dir"
 forget_errors "$dir\""""
 ).replace("DATA", str(_DATA_MIB))
 

@@ -50,7 +50,7 @@ name=${1:-} how=
 case $method in
   zfs)
     name=$source/probe
-    zfs create -o mountpoint=none "$name" && zfs zone "/proc/$tenant/ns/user" "$name" || exit 1 ;;
+    zfs create -o mountpoint=none -o zoned=on "$name" && zfs zone "/proc/$tenant/ns/user" "$name" || exit 1 ;;
   lvm) if [ "$3" = thin ]; then how="--type thin --thinpool $4 --virtualsize 32m"; else how="--size 32m"; fi ;;
 esac
 if nsenter --target "$tenant" --user --mount sh -c "$INSIDE" sh "$method" "$name" "$LVM" "$how" \\

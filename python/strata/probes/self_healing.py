@@ -35,16 +35,18 @@ members() {
     fi
   done
 }
-fill "$dir/file" DATA
-sum=$(sha256sum <"$dir/file")
-dd if="$dir/file" of="$old" bs=4096 count=1 status=none
+bare "$dir" || exit 1
+file=$dir/bare/file
+fill "$file" DATA
+sum=$(sha256sum <"$file")
+dd if="$file" of="$old" bs=4096 count=1 status=none
 used "$dir" >/dev/null
-places "$dir/file" "$dir" | members | head -n 2 >"$list"
+places "$file" "$dir" | members | head -n 2 >"$list"
 say copies "$(wc -l <"$list")"
 # Between the file system and a mirror of md volumes may stand, through which its members cannot be told.
 below=$(lsblk --inverse --noheadings --raw --output TYPE "$source" 2>/dev/null | line)
 if [ "$(wc -l <"$list")" = 1 ] && [ "${below#*raid1}" != "$below" ]; then
-  say mirrored yes; rm -f -- "$list" "$old" "$dir/file"; exit 0
+  say mirrored yes; rm -f -- "$list" "$old"; unbare "$dir"; exit 0
 fi
 copy=0
 while read -r device offset; do
@@ -53,7 +55,7 @@ while read -r device offset; do
   read=same healed=no number=0
   while [ "$number" -lt READS ]; do
     forget $(devices "$dir") "$device"
-    now_sum=$(sha256sum <"$dir/file" 2>"$list.said") || { read=refused; break; }
+    now_sum=$(sha256sum <"$file" 2>"$list.said") || { read=refused; break; }
     [ "$now_sum" = "$sum" ] || { read=changed; break; }
     used "$dir" >/dev/null
     if same "$device" "$offset" "$old"; then healed=read; break; fi
@@ -72,7 +74,7 @@ while read -r device offset; do
   [ "$read" != refused ] || say said "$(line <"$list.said")"
   [ "$healed" != no ] || put_back "$device" "$offset" "$old" || exit 1
 done <"$list"
-rm -f -- "$list" "$list.said" "$old" "$dir/file"
+rm -f -- "$list" "$list.said" "$old" "$file"; unbare "$dir"
 forget_errors "$dir\""""
     )
     .replace("DATA", str(_DATA_MIB))

@@ -10,6 +10,7 @@ from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
 _DATA_MIB = 16
 _SHARE = 0.5  # of the last reading, that has to come from the cache
 _READS = 6
+_MEMORY_MIB = 64  # ZFS takes no smaller limit
 
 _SCRIPT = (
     (
@@ -39,28 +40,39 @@ elif [ -n "$mapped" ]; then say method dm-cache
 elif [ -n "$bcache" ]; then say method bcache
 else say method none; exit 0
 fi
-# past the page cache; but what passes by ZFS's own memory never comes to its cache device
+# Past the page cache; but what passes by ZFS's own memory never comes to its cache device. There it is little memory
+# that is taken for what is read, and other data that push it out.
 way=iflag=direct
-[ -z "$l2arc" ] || way=
+if [ -n "$l2arc" ]; then
+  way= memory=/sys/module/zfs/parameters/zfs_arc_max
+  before=$(sed -n 's/^c_max  *[0-9]*  *//p' /proc/spl/kstat/zfs/arcstats; cat "$memory")
+  echo $((MEMORY * 1048576)) >"$memory" || exit 1
+fi
+push_out() {
+  sleep 2  # in which ZFS feeds its cache device
+  fill "$target/other" $((2 * MEMORY)); zpool sync "${source%%/*}"
+}
 file=$target
 if [ -d "$target" ]; then file=$target/file; fill "$file" DATA; sync --file-system -- "$target"
 else head --bytes DATAM /dev/urandom | dd of="$file" bs=1M iflag=fullblock oflag=direct status=none; fi
 number=0
 while [ "$number" -lt READS ]; do
-  if [ -n "$l2arc" ]; then zpool sync "${source%%/*}"; for again in 1 2 3; do echo 3 >/proc/sys/vm/drop_caches; done; fi
-  before=$(count)
+  if [ -n "$l2arc" ]; then push_out; fi
+  start=$(count)
   # in small pieces: a long sequential read is meant to pass a cache by
   dd if="$file" of=/dev/null bs=16k count=$((DATA * 64)) $way status=none
   after=$(count)
-  sleep 2
+  sleep 1
   number=$((number + 1))
 done
-say hits "$((${after% *} - ${before% *}))"
-say misses "$((${after#* } - ${before#* }))"
+say hits "$((${after% *} - ${start% *}))"
+say misses "$((${after#* } - ${start#* }))"
+if [ -n "$l2arc" ]; then for each in $before; do echo "$each" >"$memory"; done; rm -f -- "$target/other"; fi
 [ "$file" = "$target" ] || rm -f -- "$file\""""
     )
     .replace("DATA", str(_DATA_MIB))
     .replace("READS", str(_READS))
+    .replace("MEMORY", str(_MEMORY_MIB))
 )
 
 
@@ -82,6 +94,6 @@ PROBE = Probe(
     script=_SCRIPT,
     judge=judge,
     metrics=(Metric("cache_hit_share", "ratio", "higher", "of the last reading, that came from the cache"),),
-    data_bytes=2 * _DATA_MIB * MIB,
+    data_bytes=2 * (_DATA_MIB + _MEMORY_MIB) * MIB,
     tools={"lsblk": "util-linux", "dd": "coreutils", **TOOLS},
 )

@@ -76,8 +76,7 @@ class Interrupts:
         if self._heard.came and not self._held and not self._raised:
             self._raised = True
             raise Interrupted(
-                f"interrupted by {self._heard.came}; what was built is removed, and the same command goes on from "
-                "here."
+                f"interrupted by {self._heard.came}; what was built is removed, and the same command goes on from here."
             )
 
     def descriptor(self) -> int | None:
