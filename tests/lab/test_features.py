@@ -16,14 +16,16 @@ KNOWN = {
     "disk | zfs": {
         "older-snapshots": False, "send": True, "cow": True, "checksums": True, "self-healing": False, "quota": True,
         "clone": True, "snapshot": True, "io-limit": False, "block": True, "disk-loss": None, "grow": True,
-        "discard": True,
+        "discard": True, "nesting": True,
     },
     "disk | lvmthin | xfs": {
         "older-snapshots": True, "send": False, "cow": False, "checksums": False, "quota": True, "clone": True,
-        "snapshot": True, "io-limit": True, "block": True, "discard": True, "ssd-cache": False,
+        "snapshot": True, "io-limit": True, "block": True, "discard": True, "ssd-cache": False, "nesting": False,
     },
+    "2*disk | md(raid1) | zfs": {"disk-loss": True, "self-healing": False, "checksums": True},
     "2*disk | md(raid1) | xfs": {"disk-loss": True, "self-healing": False, "block": False, "snapshot": False},
     "2*disk | lvmcache | ext4": {"ssd-cache": True, "dedup-on-demand": False},
+    "2*disk | zfs(l2arc=1)": {"ssd-cache": True, "disk-loss": None},
 }  # fmt: skip
 
 
