@@ -18,6 +18,7 @@ from strata.published.documented import documents
 from strata.recipes import plan, shell
 from strata.recipes.formats import formats
 from strata.recipes.plan import Recipe
+from strata.units import parse_size
 
 from .lab_runs import STRATA, built, lab_run
 
@@ -88,7 +89,8 @@ def links(disks: Sequence[tuple[str, str]]) -> list[str]:
 def made(case: Case) -> Recipe:
     (stack,) = parse_stacks(case.stack, catalogue())
     words = [f"{role}={link}" for (role, _), link in zip(case.disks, links(case.disks), strict=True)]
-    return plan.recipe(stack, drivers(), plan.mapped(words, {}))
+    sizes = {role: parse_size(size) for role, size in case.disks}
+    return plan.recipe(stack, drivers(), plan.mapped(words, sizes))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -140,6 +142,7 @@ def test_what_study_4_requires_is_measured_chosen_and_built_again_by_commands_al
 
     disks = (("hdd", "4G"), ("hdd", "4G"), ("ssd", "1G"))
     maps = [word for (role, _), link in zip(disks, links(disks), strict=True) for word in ("--map", f"{role}={link}")]
+    maps += [word for role, size in dict(disks).items() for word in ("--size", f"{role}={size}")]
     script = strata("recipe", str(run), choice["stack"], "--as", "shell", *maps)
     plugged = [word for role, size in disks for word in ("--disk", f"{role}={size}")]
     seen = tmp_path / "seen"

@@ -192,8 +192,14 @@ def _pool_bytes(spec: Call, below: Sequence[Provides]) -> int | None:
 
 
 def _check_room(spec: Call, below: Sequence[Provides]) -> None:
-    """Raises BadInput when what is below is too small for VDO or for the size that was asked for."""
+    """Raises BadInput when what is below is too small for VDO or for the size that was asked for, or not known."""
     room = _lvm.room_bytes(below)
+    if room is None and spec["size"] is None and spec["slab"] is None:
+        # LVM's own 2G would be another stack than the one that was measured, or none on a small device.
+        raise BadInput(
+            "vdo: its slabs go by the room below, which is not known; say how large the devices are (--size "
+            "ROLE=SIZE), or write vdo(slab=...)."
+        )
     if spec["size"] is not None:
         _lvm.must_fit("vdo", "a pool", int(spec["size"]), room)
     least = OWN_BYTES + int(spec["slab"] or SMALLEST_SLAB_BYTES)

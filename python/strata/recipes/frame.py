@@ -122,6 +122,7 @@ check() {
 
 # One line for every question: exit code, standard output and standard error of the answer.
 inspect() {
+  if [ ! -d "$state" ]; then refuse "it is not in place: apply first"; fi
   number=1
   while [ "$number" -le "$questions" ]; do
     code=0

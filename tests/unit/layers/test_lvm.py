@@ -63,7 +63,7 @@ def undo_of(step: Step) -> Command:
         ("lvm", {}, [GIB, None], None),
         ("lvm", {"size": GIB}, [None], GIB),
         ("lvmcache", {}, [GIB, None], 1069547520),
-        ("vdo", {}, [None], None),
+        ("vdo", {"slab": 2 * GIB}, [None], None),
     ],
     ids=str,
 )
@@ -109,9 +109,9 @@ def test_slabs_get_smaller_with_the_disk(sizes: list[int], slab_mib: int) -> Non
     assert make[make.index("--vdosettings") + 1] == f"slab_size_mb={slab_mib}"
 
 
-def test_slabs_are_left_to_lvm_where_the_size_is_not_known() -> None:
-    make = drivers()["vdo"].plan_create(spec("vdo"), below("vdo", size_bytes=None), PLACE)[-1].do.argv
-    assert "--vdosettings" not in make
+def test_slabs_that_go_by_the_room_need_it_to_be_known() -> None:
+    with pytest.raises(BadInput, match=r"--size ROLE=SIZE.*vdo\(slab="):
+        drivers()["vdo"].provides(spec("vdo"), below("vdo", size_bytes=None), PLACE)
 
 
 # ---------------------------------------------------------------- what is refused

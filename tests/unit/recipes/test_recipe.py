@@ -112,6 +112,13 @@ def test_a_layer_that_must_know_the_room_below_says_so() -> None:
     assert f"-- /srv/data/data-2.raw {4 << 30}" in shell.render(recipe)
 
 
+def test_slabs_of_vdo_are_those_of_the_room_that_was_said() -> None:
+    assert "--size ROLE=SIZE" in complaint("disk | vdo", "disk=a")
+    for gib, slab in ((4, 128), (64, 2048)):
+        given = plan.mapped(["disk=/dev/disk/by-id/a"], {"disk": gib << 30})
+        assert f"slab_size_mb={slab}" in shell.render(plan.recipe(stack("disk | vdo"), drivers(), given))
+
+
 def test_only_programs_that_the_script_calls_have_to_be_there() -> None:
     line = next(
         line for line in shell.render(made("disk | ext4", "disk=a")).splitlines() if line.startswith("programs=")
