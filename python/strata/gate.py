@@ -1,13 +1,15 @@
 """Where the loads of several tenants begin: each says that it is ready, and waits for the instant that all are told.
 
 A gate is a directory of each tenant. A program that has to start before its load can begin (a server, a set of files
-that is looked through) passes it by itself, with `GATE` or as crates/engine/src/gate.rs does, and finds it by the
-variable STRATA_GATE; for any other `PART` does. The files: `ready` (made by the load), `go` (the instant, in ms of Unix
-time by the clock there; "never": give up), `began` and `ended` (when the load did, likewise), and `gone` (when the
-program has ended: its exit code).
+that is looked through) passes it by itself, with `GATE`, `BEGIN` and `END` or as crates/engine/src/gate.rs does, and
+finds it by the variable STRATA_GATE; for any other `PART` does. The files: `ready` (made by the load), `go` (the
+instant, in ms of Unix time by the clock there; "never": give up), `began` and `ended` (when the load did, likewise),
+`pass` (a script of `GATE`), and `gone` (when the program has ended: its exit code).
 """
 
 from __future__ import annotations
+
+import shlex
 
 GATE = """\
 gate() {
@@ -18,24 +20,39 @@ gate() {
   [ "$at" != never ] || exit 1
   at=$((at - $(date +%s%3N)))
   if [ "$at" -gt 0 ]; then sleep "$(printf %d.%03d $((at / 1000)) $((at % 1000)))"; fi
-  date +%s%3N >"$STRATA_GATE/began"
+  # Several may pass it, some of them later: the first says when it began, the last when it ended.
+  [ -s "$STRATA_GATE/began" ] || date +%s%3N >"$STRATA_GATE/began"
 }
 passed() { [ -z "${STRATA_GATE:-}" ] || date +%s%3N >"$STRATA_GATE/ended"; }
 """
 """Functions of the shell: `gate` right before the load, `passed` right after it. Without a gate they do nothing."""
 
+# Of one line and without the characters that end a value of fio's. fio redirects what they end with to a file of its
+# own; nothing gets there.
+_PASS = '[ -z "$STRATA_GATE" ] || sh "$STRATA_GATE/pass" {} && exit 0 || exit 1 || :'
+BEGIN, END = _PASS.format("gate"), _PASS.format("passed")
+"""The same for a program that carries out a command of the shell right before its load, and one right after it."""
+
 # $1 the gate, which is made; $2 yes: the command passes it itself; the rest: the command. A user who may not enter the
 # directories above it (PostgreSQL's) reaches it by the open descriptor.
 PART = (
     GATE
-    + """\
+    + "pass="
+    # fio does not mind that such a command fails: all of it is ended.
+    + shlex.quote(GATE + '("$1") || kill -TERM "$(cat "$STRATA_GATE/pid")"')
+    + """
 own=$2; mkdir -m 0777 -- "$1" && chmod 0777 -- "$1" && exec 9<"$1" || exit 1
 STRATA_GATE=/proc/self/fd/9
 shift 2
 child= stopping=
 trap 'stopping=yes; [ -z "$child" ] || kill -TERM "$child"' TERM
 echo $$ >"$STRATA_GATE/pid"
-if [ "$own" = yes ]; then export STRATA_GATE; else gate; fi
+if [ "$own" = yes ]; then
+  export STRATA_GATE
+  printf %s "$pass" >"$STRATA_GATE/pass" || exit 1
+else
+  gate
+fi
 "$@" &
 child=$!
 [ -z "$stopping" ] || kill -TERM "$child"

@@ -496,7 +496,7 @@ class TrialPlan:
     work: Work = Work()  # what it takes beyond that, by the machine
     buffered: bool = False  # goes through the page cache: marked as cached unless the data set is large enough
     uses_up: bool = False  # `measure` needs what was prepared as it was, and changes it: prepared again before another
-    gated: bool = False  # `measure` has a start of its own, and passes the gate of strata/gate.py after it
+    gated: Command | None = None  # `measure` has a start of its own, and so passes the gate of strata/gate.py after it
 
 
 class Workload(Protocol):

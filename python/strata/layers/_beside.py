@@ -31,8 +31,9 @@ def reach(place: Place) -> Beside:
     return place.beside
 
 
-# $1 the argument that names the file of the process number, $2 what is served
-_SHOW = FIND + SHOWN + 'for process in $(found "$1"); do shown "$process" "$2"; done'
+# $1 and $2 the argument that names the file of the process number, in pieces: this script must not find itself; $3 what
+# is served
+_SHOW = FIND + SHOWN + 'for process in $(found "$1$2"); do shown "$process" "$3"; done'
 
 
 def export(place: Place, nodes: Sequence[str], top: str, *, writethrough: bool) -> Step:
@@ -55,7 +56,7 @@ def daemon(place: Place, nodes: Sequence[str], top: str, *, writethrough: bool) 
 
 def show(place: Place, path: str) -> Command:
     """The daemon, and how it has `path` open."""
-    return sh(_SHOW, f"--pidfile={_number(place)}", path)
+    return sh(_SHOW, "--pidfile=", _number(place), path)
 
 
 def _number(place: Place) -> str:

@@ -138,6 +138,7 @@ class Part:
     scratch: str
     guest: Guest | None = None  # whom it is in
     plan: TrialPlan = field(init=False)
+    own_gate: bool = field(init=False)
     steps: TrialSteps = field(init=False)
     cold: bool = False
     ended: list[Completed] = field(default_factory=list)
@@ -186,7 +187,10 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
     """`outside`: the machine that carries all. Raises GuestLost, HostLost, Interrupted."""
     at = outside.host.now()
     for part in parts:
-        part.plan = part.workload.plan(part.call, part.target, part.scratch, seed)
+        plan = part.workload.plan(part.call, part.target, part.scratch, seed)
+        # A command in a container does not see the gate, so it cannot pass it itself.
+        part.own_gate = plan.gated is not None and not part.bench.inside
+        part.plan = replace(plan, measure=plan.gated) if plan.gated and part.own_gate else plan
         part.steps = trial_steps.trial_steps(
             part.host.engine,
             part.bench.devices,
@@ -260,8 +264,7 @@ def _prepare(parts: Sequence[Part], inside: bool) -> None:
 
 
 def _gated(part: Part) -> tuple[str, ...]:
-    """The measured command behind its gate. One in a container does not see the gate, so it cannot pass it itself."""
-    own = "yes" if part.plan.gated and not part.bench.inside else "no"
+    own = "yes" if part.own_gate else "no"
     return ("sh", "-c", PART, "sh", f"{part.scratch}/gate", own, *part.steps.measure.argv)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from strata.errors import Refused
+from strata.gate import BEGIN, END
 from strata.model import Call, Command, Facts
 from strata.units import format_size
 from strata.workloads import _fio_json
@@ -129,6 +130,11 @@ def logs(scratch: str, runtime_s: float | None) -> dict[str, str]:
     """Where the series of `reporting` will be: name of the collected file -> path."""
     prefix = _log_prefix(scratch, runtime_s)
     return {_fio_json.IOPS_LOG: f"{prefix}_iops.log", _fio_json.BANDWIDTH_LOG: f"{prefix}_bw.log"}
+
+
+GATE = {"exec_prerun": BEGIN, "exec_postrun": END}
+"""What makes each job pass the gate of its tenant itself: fio takes long to start and to end on a slow machine, and its
+jobs carry these out right before and right after their I/O."""
 
 
 def output(scratch: str) -> tuple[str, ...]:

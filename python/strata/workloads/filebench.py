@@ -144,16 +144,16 @@ class Filebench:
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         runtime_s = float(spec["runtime"] or 0)
         program = (*self._what(spec), *_wml.data(spec))
+        timed = (*program, f"--seconds={round(runtime_s)}")
+        measure = _wml.run(timed, target.path, scratch, seed, runtime_s + 600.0)
         return TrialPlan(
             prepare=(_wml.create(program, target.path, 600.0 + self.data_bytes(spec) / _MIB),),
-            measure=_wml.run(
-                (*program, f"--seconds={round(runtime_s)}"), target.path, scratch, seed, runtime_s + 600.0
-            ),
+            measure=measure,
             collect={_wml.JSON: f"{scratch}/{_wml.JSON}"},
             expect_s=runtime_s,
             buffered=True,
             uses_up=True,
-            gated=True,
+            gated=measure,
         )
 
     def _what(self, spec: Call) -> tuple[str, ...]:

@@ -143,19 +143,20 @@ class FioPreset:
         there = ("--allow_file_create=0",) if target.kind is Kind.BLOCK else ()
         study = spec.variant == "study"
         measure = self._study(spec, path) if study else self._timed(spec, path, scratch, seed)
+        measure += _compressible(spec) + there
         runtime_s = None if study else float(spec["runtime"] or 0)
         collect = {_fio_json.JSON: f"{scratch}/fio.json"}
         if not study:
             collect |= _fio.logs(scratch, runtime_s)
+        timeout_s = runtime_s + 600.0 if runtime_s else 3600.0 + _fio.patience_s(self.data_bytes(spec))
+        gate = tuple(f"--{option}={value}" for option, value in _fio.GATE.items())
         return TrialPlan(
             prepare=(_fio.layout(path, self.data_bytes(spec), scratch, seed, _compressible(spec) + there),),
-            measure=Command(
-                measure + _compressible(spec) + there + _fio.output(scratch),
-                timeout_s=runtime_s + 600.0 if runtime_s else 3600.0 + _fio.patience_s(self.data_bytes(spec)),
-            ),
+            measure=Command(measure + _fio.output(scratch), timeout_s),
             collect=collect,
             expect_s=runtime_s,
             buffered=not spec["direct"],
+            gated=Command(measure + gate + _fio.output(scratch), timeout_s),
         )
 
     def _timed(self, spec: Call, path: str, scratch: str, seed: int) -> tuple[str, ...]:

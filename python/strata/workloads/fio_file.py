@@ -88,19 +88,18 @@ class FioFile:
             options = ("--eta=never", f"--output={scratch}/layout.txt")
             prepare.append(_run(scratch, "layout.fio", options, _fio.patience_s(size)))
         reporting = dict(option.split("=", 1) for option in _fio.reporting(".", runtime_s))
-        put[f"{scratch}/job.fio"] = _fio_jobfile.aimed(content, ours | {"group_reporting": None} | reporting)
+        ours |= {"group_reporting": None, **reporting}
+        put[f"{scratch}/job.fio"] = _fio_jobfile.aimed(content, ours)
+        put[f"{scratch}/gated.fio"] = _fio_jobfile.aimed(content, ours | _fio.GATE)
+        timeout_s = float(spec["timeout"] or 0) if expect_s is None else expect_s + 600.0
         return TrialPlan(
             prepare=tuple(prepare),
-            measure=_run(
-                scratch,
-                "job.fio",
-                _fio.output(scratch),
-                float(spec["timeout"] or 0) if expect_s is None else expect_s + 600.0,
-            ),
+            measure=_run(scratch, "job.fio", _fio.output(scratch), timeout_s),
             collect={_fio_json.JSON: f"{scratch}/fio.json"} | _fio.logs(scratch, runtime_s),
             put=put,
             expect_s=expect_s,
             buffered=_fio_jobfile.buffered(content),
+            gated=_run(scratch, "gated.fio", _fio.output(scratch), timeout_s),
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:

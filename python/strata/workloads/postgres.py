@@ -267,13 +267,14 @@ class OltpComplex(_Postgres):
         random = ("--rand-type=special", f"--rand-seed={seed % 2**31 or 1}", "--percentile=95")
         load = _command(target, _PREPARE, self._settings(spec), *self._data(spec), timeout_s=self._load_s(spec))
         run = (*self._data(spec), *mix, *how, *random)
+        measure = _command(target, _RUN, *run, timeout_s=runtime_s + 900.0)
         return TrialPlan(
             prepare=(load,),
-            measure=_command(target, _RUN, *run, timeout_s=runtime_s + 900.0),
+            measure=measure,
             collect={},
             expect_s=runtime_s,
             buffered=True,
-            gated=True,
+            gated=measure,
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
@@ -303,12 +304,13 @@ class Prepare(_Postgres):
 
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         how = (*self._data(spec), f"--threads={spec['threads']}", f"--rand-seed={seed % 2**31 or 1}")
+        measure = _command(target, _TIMED_LOAD, *how, timeout_s=self._load_s(spec))
         return TrialPlan(
             prepare=(_command(target, _INITDB, self._settings(spec), timeout_s=600.0),),
-            measure=_command(target, _TIMED_LOAD, *how, timeout_s=self._load_s(spec)),
+            measure=measure,
             collect={},
             buffered=True,
-            gated=True,
+            gated=measure,
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:

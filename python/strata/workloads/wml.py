@@ -95,17 +95,18 @@ class WmlFile:
         path = f"{scratch}/{_PROGRAM}"
         program = (path, *_options(spec), *_wml.data(spec))
         timeout_s = float(spec["timeout"] or 0)
+        prepare = _wml.create(program, target.path, max(timeout_s, 3600.0))
+        timeout_s = timeout_s if runtime_s is None else runtime_s + 600.0
+        measure = _wml.run(program, target.path, scratch, seed, timeout_s)
         return TrialPlan(
-            prepare=(_wml.create(program, target.path, max(timeout_s, 3600.0)),),
-            measure=_wml.run(
-                program, target.path, scratch, seed, timeout_s if runtime_s is None else runtime_s + 600.0
-            ),
+            prepare=(prepare,),
+            measure=measure,
             collect={_wml.JSON: f"{scratch}/{_wml.JSON}"},
             put={path: str(spec["content"])},
             expect_s=runtime_s,
             buffered=True,
             uses_up=True,
-            gated=True,
+            gated=measure,
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
