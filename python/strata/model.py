@@ -240,11 +240,13 @@ class Guest:
     image: GuestImage
     memory_bytes: int = 0
     beside: bool = False  # started on the controller's machine, beside the lab machine that its disk is in
+    port: int | None = None  # of 127.0.0.1 on the controller's machine, leads to its ssh; None: that in `dir` does
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Where a guest beside a lab machine may put things on the controller's machine, and how it reaches its disk."""
+    """How a guest of a lab machine and what is on the controller's machine reach each other: one beside the lab machine
+    its disk, the controller one within. And where the former may put things on the controller's machine."""
 
     dir: str  # absolute, on the controller's machine; removed with the lab machine
     port: int  # of 127.0.0.1 there

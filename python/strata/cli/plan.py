@@ -12,7 +12,7 @@ from strata.campaign import testbed
 from strata.cli import written
 from strata.errors import Interrupted
 from strata.model import Disk, LayerDriver, Stack, Testbed
-from strata.run import beside, in_lab, session, testbeds
+from strata.run import in_lab, session, testbeds
 from strata.run import plan as planning
 from strata.run.plan import Plan
 from strata.run.signals import Interrupts
@@ -30,7 +30,7 @@ def plan(
     as_json: bool,
     profile: str | None = None,
 ) -> None:
-    campaign = beside.fitted(written.campaign(what, loads, sizes, where, profile))
+    campaign = in_lab.fitted(written.campaign(what, loads, sizes, where, profile), "plan")
     interrupts = Interrupts()  # a lab machine that is looked at must not outlive this
     try:
         with interrupts.listening(), testbeds.sites(campaign, Path("runs"), "plan", interrupts) as sites:

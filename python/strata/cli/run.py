@@ -18,8 +18,8 @@ from strata.cli import verdict, watch, written
 from strata.errors import BadInput, Refused
 from strata.lab import emulator
 from strata.model import Design, Rule, WorkloadView
-from strata.run import beside, lock, parallel, session, testbeds
 from strata.run import campaign as running
+from strata.run import in_lab, lock, parallel, session, testbeds
 from strata.run.signals import Interrupts
 from strata.store.writer import Store
 from strata.units import human_size, parse_percent, parse_time
@@ -72,7 +72,8 @@ def run(asked: Asked) -> None:
 
 def carry_out(asked: Asked) -> Path:
     """All but what is said at the end; returns the directory of the run."""
-    campaign = beside.fitted(written.campaign(asked.what, asked.loads, asked.sizes, asked.where, asked.profile))
+    written_down = written.campaign(asked.what, asked.loads, asked.sizes, asked.where, asked.profile)
+    campaign = in_lab.fitted(written_down, "look")
     parallel.check(campaign.testbed, asked.jobs, emulator.available_memory())
     given = session.devices(asked.device, asked.wipe)
     directory = asked.out or Path("runs") / _as_file_name("-".join(filter(None, [campaign.name, campaign.profile])))

@@ -26,13 +26,14 @@ _ENDING_S = 2.0
 
 
 class GuestHost(ServedHost):
-    """Runs commands in `guest`, marked with `marker`. `outer`: the machine that started it, which is this one."""
+    """Runs commands in `guest`, marked with `marker`. `outer`: the machine that started it: this one, or a lab machine
+    of which a port of ours leads to the guest."""
 
     def __init__(self, guest: Guest, outer: Host, marker: str, interruption: Interruption | None = None) -> None:
         """Raises GuestLost when it does not answer."""
         self._guest = guest
         self._outer = outer
-        files, port = Path(guest.image.directory), int(outer.read(f"{guest.dir}/port") or 0)
+        files, port = Path(guest.image.directory), guest.port or int(outer.read(f"{guest.dir}/port") or 0)
         server = Server(f"{_USER}@127.0.0.1", port, Identity(files / "key", files / "known_hosts"))
         try:
             # Another mark than that of the commands, for ending the strays of this machine would end the connection.
@@ -56,13 +57,13 @@ class GuestHost(ServedHost):
 
     def _lost(self, error: HostLost) -> GuestLost:
         time.sleep(_ENDING_S)
-        said = console(self._guest, self._outer)
+        said = console(self._guest.dir, self._outer)
         return GuestLost(f"the guest was lost: {last_words(said) or error}", said)
 
 
-def console(guest: Guest, outer: Host) -> str:
-    """The last lines that it wrote; "" when there are none."""
-    said = (outer.read(f"{guest.dir}/console") or "").replace("\r", "")
+def console(directory: str, outer: Host) -> str:
+    """The last lines that the guest of `directory` wrote; "" when there are none."""
+    said = (outer.read(f"{directory}/console") or "").replace("\r", "")
     return "\n".join(said.splitlines()[-_CONSOLE_LINES:])
 
 

@@ -16,6 +16,7 @@ import selectors
 import signal
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -64,6 +65,7 @@ class StdioChannel:
         """
         self._explain = explain
         self._gone: str | None = None
+        self._one_at_a_time = threading.Lock()
         self._incoming, self._said = bytearray(), bytearray()
         self._outgoing = memoryview(b"")
         try:
@@ -91,6 +93,11 @@ class StdioChannel:
         self._open(answers or {}, open_s)
 
     def call(self, request: bytes, timeout_s: float, wake: int | None) -> bytes:
+        # Of two guests that are lost at the same time both consoles are asked for.
+        with self._one_at_a_time:
+            return self._call(request, timeout_s, wake)
+
+    def _call(self, request: bytes, timeout_s: float, wake: int | None) -> bytes:
         if self._gone is not None:
             raise HostLost(self._gone)
         self._send(_REQUEST, request)

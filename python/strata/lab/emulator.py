@@ -60,6 +60,12 @@ def accelerator(clock: Clock, image: Image, marker: str) -> Accel:
     return "kvm" if works else "tcg"
 
 
+def nests() -> bool:
+    """Whether KVM here lets a machine have machines of its own, as far as its module says."""
+    said = (Path(f"/sys/module/{module}/parameters/nested") for module in ("kvm_intel", "kvm_amd"))
+    return any(path.exists() and path.read_text().strip() in ("1", "Y") for path in said)
+
+
 def _kvm_works(kernel: Path, marker: str) -> bool:
     with TemporaryDirectory(prefix="strata-kvm-") as directory:
         console, log = Path(directory) / "console", Path(directory) / "log"

@@ -1,16 +1,17 @@
-"""What guests of this machine start from: a lab's own system with our engine in it, in a folder beside the image."""
+"""What guests start from, on this machine or within a lab machine: a lab's own system with our engine in it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import shutil
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 
 from strata.hosts import ssh
 from strata.hosts.ssh import HOST_ALIAS, Identity, Server
 from strata.lab import initramfs, qemu
 from strata.lab.image import Image
+from strata.lab.initramfs import Entry
 from strata.lab.qemu import Accel
 from strata.model import GuestImage
 
@@ -18,9 +19,34 @@ from strata.model import GuestImage
 # panic ("IO-APIC + timer doesn't work").
 _PATIENT = "no_timer_check"
 
+# In a lab machine: what `carried` puts there, and the NVDIMMs that /init found its own system in.
+_WITHIN = PurePosixPath("/usr/local/lib/strata-guest")
+_ROOT, _MODULES = PurePosixPath("/dev/strata-root"), PurePosixPath("/dev/strata-modules")
+
 
 def prepared(image: Image, engine: Path, accel: Accel) -> GuestImage:
-    """Made unless it is there. It goes with the lab; what is in it never changes, for its name says what it holds."""
+    """For guests of this machine, in a folder beside the image."""
+    directory = _made(image, engine)
+    root, modules = directory / "root", directory / "modules"
+    return GuestImage(str(directory), accel, _boot(directory, root, modules, image), _ssh(directory))
+
+
+def carried(image: Image, engine: Path) -> dict[str, Entry]:
+    """What a lab machine has to have in its root for guests within: path from the root -> its content."""
+    directory = _made(image, engine)
+    names = {"kernel": 0o644, "initrd": 0o644, "key": 0o600, "known_hosts": 0o644}
+    return {f"{_WITHIN}/{name}".lstrip("/"): (mode, (directory / name).read_bytes()) for name, mode in names.items()}
+
+
+def within(image: Image, engine: Path, accel: Accel) -> GuestImage:
+    """For guests within a lab machine of `image` that has what `carried` says."""
+    boot = _boot(_WITHIN, _ROOT, _MODULES, image)
+    return GuestImage(str(_made(image, engine)), accel, boot, _ssh(_WITHIN))
+
+
+def _made(image: Image, engine: Path) -> Path:
+    """The folder, made unless it is there. It goes with the lab; what is in it never changes, for its name says what
+    it holds."""
     initrd = initramfs.of(image, engine.read_bytes())
     directory = image.directory / "guests" / hashlib.sha256(initrd).hexdigest()[:16]
     if not directory.exists():
@@ -42,11 +68,18 @@ def prepared(image: Image, engine: Path, accel: Accel) -> GuestImage:
                 raise
         finally:
             shutil.rmtree(part, ignore_errors=True)
+    return directory
+
+
+def _boot(directory: PurePath, root: PurePath, modules: PurePath, image: Image) -> tuple[str, ...]:
     sizes = image.root.stat().st_size, image.modules.stat().st_size
-    boot = [
-        *qemu.system(directory / "root", directory / "modules", sizes),
+    return (
+        *qemu.system(root, modules, sizes),
         *("-kernel", str(directory / "kernel"), "-initrd", str(directory / "initrd")),
         *("-append", f"{qemu.KERNEL} {_PATIENT} strata.clock=real strata.guest"),
-    ]
-    identity = Identity(directory / "key", directory / "known_hosts")
-    return GuestImage(str(directory), accel, tuple(boot), tuple(ssh.options(Server("", None, identity))))
+    )
+
+
+def _ssh(directory: PurePath) -> tuple[str, ...]:
+    identity = Identity(Path(directory / "key"), Path(directory / "known_hosts"))
+    return tuple(ssh.options(Server("", None, identity)))

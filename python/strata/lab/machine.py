@@ -26,7 +26,7 @@ from strata.hosts.qmp import Qmp, QmpError
 from strata.hosts.served import Channel, ServedHost
 from strata.hosts.ssh import Identity, Server
 from strata.hosts.stdio import StdioChannel
-from strata.lab import emulator, initramfs, models, qemu
+from strata.lab import emulator, guests, initramfs, models, qemu
 from strata.lab.models import DiskModel
 from strata.lab.qemu import MachineSpec, Wires
 from strata.model import Command, Disk
@@ -109,7 +109,8 @@ def saved(spec: MachineSpec, marker: str, progress: Progress, interruption: Inte
     reasons += qemu.reasons_against_memory(spec, emulator.available_memory())
     if reasons:
         raise Refused(reasons)
-    initrd = initramfs.of(spec.image, spec.engine.read_bytes())
+    more = guests.carried(spec.image, spec.engine) if spec.guests else None
+    initrd = initramfs.of(spec.image, spec.engine.read_bytes(), more)
     key = qemu.key(spec, said, _cpu_model(), initrd, _sizes(spec))
     states = spec.image.directory / "states"
     states.mkdir(exist_ok=True)

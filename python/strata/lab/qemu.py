@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from strata.hosts.mailbox import PORTS, REGION_BYTES
@@ -59,6 +59,7 @@ class MachineSpec:
     cpus: int = 2
     memory_bytes: int = 2 << 30
     accel: Accel = "tcg"  # virtual: always tcg, whatever is said here
+    guests: bool = False  # are started within it: what they start from is in its root
     # virtual: an instruction takes 2**ips_shift ns. 0, the fastest that QEMU has, is 1000 million a second and still a
     # third of what a processor of today does: the less of a figure is the processor's, the more of it is the stack's.
     ips_shift: int = 0
@@ -106,7 +107,7 @@ def argv(spec: MachineSpec, wires: Wires, sizes: tuple[int, int], incoming: bool
     return [*line, "-incoming", "defer"] if incoming else line
 
 
-def system(root: Path, modules: Path, sizes: tuple[int, int]) -> list[str]:
+def system(root: PurePath, modules: PurePath, sizes: tuple[int, int]) -> list[str]:
     """The system's two images, read-only, as memory that keeps its content. `sizes`: their bytes."""
     line: list[str] = []
     for name, path, size in (("root", root, sizes[0]), ("modules", modules, sizes[1])):
@@ -114,12 +115,12 @@ def system(root: Path, modules: Path, sizes: tuple[int, int]) -> list[str]:
     return line
 
 
-def _memory(name: str, path: Path, size: int) -> str:
+def _memory(name: str, path: PurePath, size: int) -> str:
     # share=on: the content of the file is no part of the saved state, which only names it.
     return f"memory-backend-file,id={name},share=on,mem-path={_quoted(path)},size={size}"
 
 
-def _quoted(path: Path) -> str:
+def _quoted(path: PurePath) -> str:
     """In an option of QEMU a comma ends a value; two are one."""
     return str(path).replace(",", ",,")
 

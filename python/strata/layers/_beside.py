@@ -21,13 +21,10 @@ DAEMON = "qemu-storage-daemon"
 _EXPORT = "disk"
 
 
-def reach(place: Place) -> Beside:
+def reach(place: Place, how: str = "beside") -> Beside:
     """Raises BadInput where nobody stands beside the measured machine."""
     if place.beside is None:
-        raise BadInput(
-            "vm(beside) is for guests of a lab machine, started on the controller's machine; "
-            "add --on lab, or take beside away."
-        )
+        raise BadInput(f"vm({how}) is for guests of a lab; add --on lab, or take {how} away.")
     return place.beside
 
 

@@ -35,16 +35,19 @@ dir=$1 port=$2 ssh=$3 user=$4; shift 4
 first() {
   until eval "$ssh -o ConnectTimeout=5 -p $port -- '$user@127.0.0.1' exit" 2> "$dir/first"; do
     if ! pid=$(cat "$dir/pid" 2>/dev/null) || [ ! -d "/proc/$pid" ]; then
-      echo "the guest ended before it answered by ssh" >> "$dir/first"; return 1
+      echo "the guest ended before it answered by ssh $(grep -a -m 1 'Kernel panic' "$dir/console")" >> "$dir/first"
+      return 1
     fi
     sleep 0.5
   done
   started=$(cat "$dir/started"); now=$(cut -d ' ' -f 1 /proc/uptime)
   awk "BEGIN { printf \\"%.2f\\\\n\\", $now - $started }" > "$dir/boot_s.new" && mv -- "$dir/boot_s.new" "$dir/boot_s"
 }
+console=$(printf %s "$dir/console" | sed 's/,/,,/g')
+: > "$dir/console"
 for try in 1 2 3 4 5 6 7 8; do
   cut -d ' ' -f 1 /proc/uptime > "$dir/started"
-  if "$@" -daemonize -pidfile "$dir/pid" \\
+  if "$@" -daemonize -pidfile "$dir/pid" -serial "file:$console" \\
       -netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$port-:22" 2> "$dir/said"; then
     echo "$port" > "$dir/port"
     first < /dev/null &
@@ -81,8 +84,8 @@ def reasons(spec: Call, facts: Facts) -> list[str]:
             found.append(f"vm(image=) needs {name}=/PATH, from the root; write it.")
     if spec["engine"] == "libvirt":
         found.append("A guest from an image of your own is started by QEMU itself; leave engine= out.")
-    if spec["beside"]:
-        found.append("A guest from an image of your own cannot be started beside the lab yet; take --on local.")
+    if spec["beside"] or spec["nested"]:
+        found.append("A guest from an image of your own cannot be started in a lab yet; take --on local.")
     if "qemu-img" not in facts.tools:
         found.append("The program qemu-img is not installed; install the Debian package qemu-utils.")
     return found
@@ -109,6 +112,8 @@ def ssh(spec: Call, place: Place) -> list[str]:
     """Its host key is taken when it is first seen: the port leads to a guest that we started."""
     options = (
         *("BatchMode=yes", "IdentitiesOnly=yes", "StrictHostKeyChecking=accept-new"),
+        # A guest that hangs does not keep a trial waiting until its time is up.
+        *("ServerAliveInterval=15", "ServerAliveCountMax=4"),
         *(f"UserKnownHostsFile={place.dir}/known_hosts", "GlobalKnownHostsFile=/dev/null", "LogLevel=ERROR"),
     )
     return ["ssh", "-F", "none", "-i", str(spec["key"]), *(word for each in options for word in ("-o", each))]
@@ -135,6 +140,8 @@ def program(spec: Call, guest: Guest, place: Place, disk: Sequence[str]) -> list
     line += ["-blockdev", f"driver=qcow2,node-name=system,file.driver=file,file.filename={_escaped(_system(place))}"]
     line += ["-device", "ich9-ahci,id=system-bus", "-device", "ide-hd,bus=system-bus.0,drive=system,bootindex=0"]
     line += ["-device", "e1000e,netdev=net,romfile="]
+    if spec["os"] == "linux":
+        line += ["-device", "pvpanic-pci"]  # by which its kernel says that it panics, which ends QEMU
     if spec["os"] == "windows":
         line += ["-rtc", "base=localtime"]
     return [*line, *disk]

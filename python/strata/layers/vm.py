@@ -93,6 +93,12 @@ INFO = LayerInfo(
             default=False,
         ),
         Param(
+            "nested",
+            ParamType.FLAG,
+            "start it within the lab machine that its disk is in, by KVM where that machine has it",
+            default=False,
+        ),
+        Param(
             "engine",
             ParamType.CHOICE,
             "what starts it: qemu itself, or the libvirt of that machine (at LIBVIRT_DEFAULT_URI, else qemu:///system)",
@@ -129,12 +135,12 @@ INFO = LayerInfo(
 )
 
 # $1 directory, $2 the first port to try, $3 serial number, $4 link for the disk in the guest, $5 its size or "", $6 ssh
-# up to the port as a shell reads it, the rest: QEMU and its arguments. It is to live longer than this command; its undo
-# ends it. What asks for the first command goes on in the background:
+# up to the port as a shell reads it, $7 the address of the port, the rest: QEMU and its arguments. It is to live longer
+# than this command; its undo ends it. What asks for the first command goes on in the background:
 # other guests are started meanwhile, and each is asked as soon as it listens. The line that it waits for is written
 # then; the first command finds the disk by its serial number.
 _START = """\
-dir=$1 port=$2 serial=$3 link=$4 size=$5 ssh=$6; shift 6
+dir=$1 port=$2 serial=$3 link=$4 size=$5 ssh=$6 address=$7; shift 7
 first() {
   # QEMU takes the file of its process number away as it ends. Nothing looks again and again: several boot at once.
   if ! pid=$(cat "$dir/pid") || ! tail -c +1 -f -s 0.2 --pid="$pid" -- "$dir/console" | grep -aqm 1 'strata-lab: ready'
@@ -168,7 +174,7 @@ console=$(printf %s "$dir/console" | sed 's/,/,,/g')
 for try in 1 2 3 4 5 6 7 8; do
   cut -d ' ' -f 1 /proc/uptime > "$dir/started"
   if "$@" -daemonize -pidfile "$dir/pid" -serial "file:$console" \\
-      -netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$port-:22" 2> "$dir/said"; then
+      -netdev "user,id=net,restrict=on,hostfwd=tcp:$address:$port-:22" 2> "$dir/said"; then
     echo "$port" > "$dir/port"
     first < /dev/null > "$dir/first" 2>&1 &
     echo $! > "$dir/first-pid"
@@ -233,10 +239,10 @@ class VmDriver:
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, _TOOLS_BESIDE if spec["beside"] else _TOOLS)
-        if spec["engine"] == "libvirt" and spec["beside"]:
-            reasons.append(
-                "A guest beside a lab is started by QEMU itself; leave engine=libvirt out or say --on local."
-            )
+        if spec["beside"] and spec["nested"]:
+            reasons.append("A guest of a lab runs beside its machine or within; leave out beside or nested.")
+        if spec["engine"] == "libvirt" and (spec["beside"] or spec["nested"]):
+            reasons.append("A guest of a lab is started by QEMU itself; leave engine=libvirt out or say --on local.")
         elif spec["engine"] == "libvirt":
             reasons += _libvirt.reasons(spec, facts)
         reasons += _own_image.reasons(spec, facts)
@@ -267,7 +273,10 @@ class VmDriver:
         return Provides(Kind.BLOCK, link, below[0].size_bytes, guest=_guest(spec, place), hazards=hazards)
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        port = _FIRST_PORT + int(place.uuid.replace("-", ""), 16) % _PORTS
+        port, address = _FIRST_PORT + int(place.uuid.replace("-", ""), 16) % _PORTS, "127.0.0.1"
+        if spec["nested"]:
+            # The controller's way in is forwarded to the lab machine's own address.
+            port, address = _beside.reach(place, "nested").lab_port, "0.0.0.0"
         if _own_image.is_asked(spec):
             return _own_steps(spec, below[0], place, port)
         provided = self.provides(spec, below, place)
@@ -275,7 +284,7 @@ class VmDriver:
         at = provided.guest.dir
         size = "" if provided.size_bytes is None else str(provided.size_bytes)
         ssh = shlex.join(provided.guest.image.ssh)
-        about = (at, str(port), _serial(place.name), provided.path, size, ssh)
+        about = (at, str(port), _serial(place.name), provided.path, size, ssh, address)
         if spec["engine"] == "libvirt":
             program = _libvirt.start(spec, below[0], provided.guest, place, _serial(place.name))
             end = _libvirt.end(place)
@@ -358,7 +367,8 @@ def _writes_through(spec: Call) -> bool:
 
 def _guest(spec: Call, place: Place) -> Guest:
     image, memory = place.guest_image or _NO_IMAGE, int(spec["memory"] or 0)
-    return Guest(place.name, _dir(spec, place), image, memory, beside=bool(spec["beside"]))
+    port = _beside.reach(place, "nested").port if spec["nested"] else None
+    return Guest(place.name, _dir(spec, place), image, memory, bool(spec["beside"]), port)
 
 
 def _dir(spec: Call, place: Place) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from strata import layers
 from strata.campaign import Campaign
 from strata.model import Call, Node
+from strata.run import beside
 
 _OF_LAYER = {
     **dict.fromkeys(("zfs", "zvol"), "zfs"),
@@ -21,6 +22,8 @@ def of_machine(campaign: Campaign) -> frozenset[str]:
     found = {_OF_LAYER.get(call.name) for call, inside in _layers(campaign) if not inside}
     if not all(_starts_guest(stack.top) for stack in campaign.stacks):
         found |= _of_loads(campaign)
+    if beside.within(campaign):  # guests within have the system of the machine
+        found |= of_guests(campaign)
     return campaign.testbed.features | frozenset(filter(None, found))
 
 

@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import PurePosixPath
 
 from strata.errors import GuestLost, HostLost, VisitFailed
 from strata.hosts import guest as guests
 from strata.hosts.base import Host, Interruption
 from strata.hosts.guest import GuestHost
-from strata.model import BOOT_TIME, Command, Completed, Guest, Step
+from strata.model import BOOT_TIME, Command, Completed, Guest, Provides, Step
 from strata.run import journal
 from strata.run.at_once import at_once
 from strata.run.layout import Layout, Placed, guest_directory_step
@@ -79,9 +80,8 @@ class Machines:
             else:
                 journal.carry_out(self.store, self.outer, self.attempt, layer, step)
         except VisitFailed as error:
-            started = placed.provides.guest
             # One that began to boot and did not come up is lost; where nothing was said QEMU itself refused.
-            if started is not None and (said := guests.console(started, self.starter(started))):
+            if said := self._said_by(placed.provides):
                 why = guests.last_words(said) or str(error)
                 raise GuestLost(f"the guest did not come up: {why}", said) from error
             raise
@@ -135,6 +135,14 @@ class Machines:
             with suppress(HostLost):
                 host.close()
         self._open.clear()
+
+    def _said_by(self, started: Provides) -> str:
+        """On the console of a guest, ours or of an image of the user's."""
+        if started.guest is not None:
+            return guests.console(started.guest.dir, self.starter(started.guest))
+        if started.pid_file is not None:
+            return guests.console(str(PurePosixPath(started.pid_file).parent), self.outer)
+        return ""
 
     def _besides(self) -> Host:
         assert self.beside is not None, "a stack with guests beside the machine is laid out only where there are any"

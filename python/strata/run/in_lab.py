@@ -23,7 +23,7 @@ from strata.lab.models import DiskModel
 from strata.lab.qemu import MachineSpec
 from strata.lab.spec import LabSpec
 from strata.model import Beside, Command, Disk, Facts, Stack, Testbed
-from strata.run import features, layout
+from strata.run import beside, features, layout, unfit
 from strata.run.clean import Cleaned
 from strata.run.progress import Listener, Noted
 from strata.run.sites import GuestLook, Site
@@ -55,6 +55,7 @@ BESIDE = (
     "Guests ran beside the lab machine and reached their disks in it by NBD through a forwarded port: what a request "
     "takes has the time of that way in it."
 )
+TWICE = "Guests ran within the emulated lab machine, which has no KVM for them: they were emulated twice."
 BY_INSTRUCTIONS = (
     "The virtual clock counts the instructions of one machine, and a guest is another; take --clock real, or the layer "
     "vm away."
@@ -72,6 +73,7 @@ class LabSites:
     uuid: str
     interruption: Interruption | None
     progress: Callable[[str], None]
+    guests_bytes: int | None = None  # what guests within the machine take of its memory; None: none run there
     disposable: bool = True
     _saved: dict[str, SavedState] = field(default_factory=dict)  # by variant
 
@@ -86,8 +88,10 @@ class LabSites:
             if len(named) > 1:
                 raise BadInput(f"{stack.text}: one machine carries it, and it names {' and '.join(named)}; keep one.")
         said = {call.name: str(call[_FACTORS[call.name]]) for call in factors}
-        debian = said.get("debian", str(self.testbed.debian))
-        kernel = said.get("kernel", self.testbed.kernel)
+        return self._variant(said.get("debian"), said.get("kernel"))
+
+    def _variant(self, debian: str | None = None, kernel: str | None = None) -> str:
+        debian, kernel = debian or str(self.testbed.debian), kernel or self.testbed.kernel
         return f"{debian}/{kernel}" if kernel else debian
 
     @contextmanager
@@ -159,11 +163,28 @@ class LabSites:
     def guests(self, tools: Iterable[str], features: frozenset[str]) -> GuestLook:
         if self.testbed.clock == "virtual":
             return GuestLook((BY_INSTRUCTIONS,))
+        taken = self.testbed.memory_bytes + _OVERHEAD_BYTES
+        if self.guests_bytes is not None:
+            return replace(self._within(tools), taken_bytes=taken, ports=True)
         seen = look_at_guests(self.uuid, self.interruption, self.progress, tools, features)
         if seen.facts is None:
             return seen
         facts = replace(seen.facts, caveats=(*seen.facts.caveats, BESIDE))
-        return replace(seen, facts=facts, taken_bytes=self.testbed.memory_bytes + _OVERHEAD_BYTES, beside=True)
+        return replace(seen, facts=facts, taken_bytes=taken, ports=True)
+
+    def _within(self, tools: Iterable[str]) -> GuestLook:
+        variant = self._variant()
+        try:
+            with self.look(variant) as host:
+                facts = self.describe(host.facts(tools, _WORK))
+                kvm = host.run(Command(("test", "-e", "/sys/class/misc/kvm")), check=False).exit_code == 0
+        except Refused as refused:
+            return GuestLook(refused.reasons)
+        if facts.emulated and not kvm:
+            facts = replace(facts, caveats=(*facts.caveats, TWICE))
+        spec = self.machine_of(variant)
+        image = guests.within(spec.image, spec.engine, "kvm" if kvm else "tcg")
+        return GuestLook((), image, facts, emulator.available_memory())
 
     def now(self) -> float:
         return time.time()
@@ -204,8 +225,9 @@ class LabSites:
                     Path(engine_path()),
                     clock=clock,
                     cpus=self.testbed.cpus,
-                    memory_bytes=self.testbed.memory_bytes,
+                    memory_bytes=self.testbed.memory_bytes + (self.guests_bytes or 0),
                     accel=emulator.accelerator(clock, found, self.uuid),
+                    guests=self.guests_bytes is not None,
                 ),
                 self.uuid,
                 self.progress,
@@ -239,6 +261,7 @@ def opened(
         uuid=uuid,
         interruption=interruption,
         progress=progress,
+        guests_bytes=_guests_bytes(campaign) if beside.within(campaign) else None,
     )
 
 
@@ -252,6 +275,29 @@ def unbuilt(campaign: Campaign) -> list[str]:
         except Refused as refused:
             reasons += refused.reasons
     return reasons
+
+
+def fitted(campaign: Campaign, marker: str) -> Campaign:
+    """`campaign` with the place of its guests in the text of its stacks. Raises BadInput."""
+    return beside.fitted(campaign, nested=_nests(campaign, marker))
+
+
+def _nests(campaign: Campaign, marker: str) -> bool:
+    """Whether guests within the lab machine of `campaign` would have KVM, as the machine itself has."""
+    if campaign.testbed.kind != "lab" or not emulator.nests():
+        return False
+    wanted = features.of_machine(campaign) | features.of_guests(campaign)
+    try:
+        found = image.find(LabSpec(campaign.testbed.debian, campaign.testbed.kernel, wanted), caches.default())
+        return emulator.accelerator(campaign.testbed.clock, found, marker) == "kvm"
+    except Refused:  # what is missing is said when the lab is opened
+        return False
+
+
+def _guests_bytes(campaign: Campaign) -> int:
+    """Of the hungriest stack."""
+    drivers = layers.drivers()
+    return max(unfit.guests_bytes(layout.guest_calls(stack, drivers)) for stack in campaign.stacks)
 
 
 def look_at_guests(

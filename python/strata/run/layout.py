@@ -138,7 +138,7 @@ def lay_out(
     filesystem: str | None = None,
 ) -> Layout:
     """`disks` holds at least as many of each role as the stack takes; `work_dir` is absolute. `beside`: one for each
-    guest of the stack, where guests are started beside the measured machine. `filesystem`: what a directory of the
+    guest of the stack, where the measured machine is a lab machine. `filesystem`: what a directory of the
     user's that it stands on is of, where that is known.
 
     What stands above a layer that starts a guest is in that guest.

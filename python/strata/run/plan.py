@@ -38,7 +38,7 @@ TOOLS = ("sh", "mkdir", "rm", "sync", "blockdev", "losetup", "lsblk", "wipefs", 
 # Of a visit that is only planned.
 _NO_RUN = "0" * 32
 _ENGINE = "strata-engine"
-_PORT = 10809  # a guest beside the lab is told the ports that are free then
+_PORT = 10809  # a guest of a lab is told the ports that are free then
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Plan:
     growth_bytes: int  # what the sparse files of one visit can grow to
     directories: Mapping[str, Directory]  # the user's own, by path
     guest_image: GuestImage | None = None  # what the guests of these stacks start from
-    beside: bool = False  # they are started beside the measured machine
+    ports: bool = False  # they belong to a lab machine, into which a port leads for each
 
 
 def make(
@@ -132,8 +132,8 @@ def make(
         elif not misfits:
             try:
                 reasons += unfit.of_memory(stack, drivers, guests)
-                beside = guests is not None and guests.beside
-                top = _laid_out(stack, drivers, disks, "/", beside=beside).top
+                ports = guests is not None and guests.ports
+                top = _laid_out(stack, drivers, disks, "/", ports=ports).top
                 rehearsals = top.rehearsals
                 reasons += unfit.of_room(top.size_bytes, "the stack has", workloads)
             except BadInput as error:
@@ -167,7 +167,7 @@ def make(
         growth_bytes=growth_bytes,
         directories=own,
         guest_image=guests.image if guests is not None else None,
-        beside=guests is not None and guests.beside,
+        ports=guests is not None and guests.ports,
     )
 
 
@@ -208,7 +208,7 @@ def tools(drivers: Iterable[LayerDriver], workloads: Iterable[Workload]) -> set[
 
 def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_dir: str) -> list[str]:
     """Every command of a stack's visit as it would be typed, in order: build, read back, measure, remove."""
-    laid_out = _laid_out(stack, drivers, plan.disks, work_dir, plan.guest_image, beside=plan.beside)
+    laid_out = _laid_out(stack, drivers, plan.disks, work_dir, plan.guest_image, ports=plan.ports)
     directory = plan.directories.get(directories.of(stack) or "", Directory())
     inside = laid_out.top.guest
     devices = laid_out.block_devices(inside) or [("disk", device) for device in directory.devices]
@@ -293,10 +293,10 @@ def _laid_out(
     work_dir: str,
     guest_image: GuestImage | None = None,
     *,
-    beside: bool = False,
+    ports: bool = False,
     filesystem: str | None = None,
 ) -> layout.Layout:
-    count = layout.guest_count(stack, drivers) if beside else 0
+    count = layout.guest_count(stack, drivers) if ports else 0
     reaches = [Beside(f"{work_dir}/guest{number}", _PORT, _PORT) for number in range(1, count + 1)]
     return layout.lay_out(
         stack,

@@ -45,7 +45,7 @@ class GuestLook:
     facts: Facts | None = None
     memory_bytes: int | None = None  # what the machine that starts them has to give; None: not known
     taken_bytes: int = 0  # what of that the lab machine takes
-    beside: bool = False  # they are started beside the measured machine
+    ports: bool = False  # they belong to a lab machine, into which a port leads for each
 
 
 class Sites(Protocol):

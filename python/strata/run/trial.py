@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from strata.errors import CommandFailed, CommandTimedOut, VisitFailed
+from strata.errors import CommandFailed, CommandTimedOut, GuestLost, VisitFailed
+from strata.hosts import guest
 from strata.hosts.base import Host
-from strata.model import Call, Completed, Meanwhile, Measured, Metric, Outcome, Target, TrialOutput, TrialPlan, Workload
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    Meanwhile,
+    Measured,
+    Metric,
+    Outcome,
+    Target,
+    TrialOutput,
+    TrialPlan,
+    Workload,
+)
 from strata.run import directories, machine, trial_steps
 from strata.run.outside import Outside, Watched
 from strata.run.trial_steps import TrialSteps
@@ -21,6 +35,8 @@ if TYPE_CHECKING:
 _KEPT_BYTES = 64 << 10
 # What a shell says of a command that could not be started, and `timeout` of one that was stopped.
 _NOT_STARTED, _STOPPED = 127, 124
+# For the first command in a guest that is busy with what it was told before.
+_ANSWER_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +74,8 @@ class Bench:
 
 def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: str, seed: int) -> Trial:
     """Prepare, measure, read; once more and twice as long when the figure did not settle. `target` and `scratch` are
-    there. Never raises VisitFailed: a trial without a figure is a failed trial, with its reason and what was seen."""
+    there. Never raises VisitFailed: a trial without a figure is a failed trial, with its reason and what was seen.
+    Raises GuestLost, HostLost, Interrupted."""
     host = bench.host
     at = host.now()
     plan = workload.plan(call, target, scratch, seed)
@@ -86,6 +103,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
             measured, samples, outer = _measure(bench, workload, longer, plan, steps, ended)
             settled = settled_of(workload, call, measured)
     except VisitFailed as error:
+        see_that_it_lives(bench, error)
         evidence = evidence_of(host, error, ended, plan)
         commands = (*typed, *(command.argv for command in steps.remove))
         return Trial(Outcome.FAILED, str(error), at, None, commands, tuple(flags), evidence=evidence)
@@ -212,6 +230,20 @@ def under_way(what: Iterable[tuple[Host, Meanwhile]]) -> Iterator[None]:
         raise
     for host, each in begun:
         host.run(each.end)
+
+
+def see_that_it_lives(bench: Bench, failed: VisitFailed) -> None:
+    """After a trial in a guest of another system than ours: no connection of ours is cut off when that ends.
+
+    Raises GuestLost when it does not carry out a command any more, and so is what failed.
+    """
+    if bench.pid_file is None:
+        return
+    try:
+        bench.host.run(Command((*bench.inside, "exit"), timeout_s=_ANSWER_S))  # every shell knows it
+    except VisitFailed:
+        said = guest.console(str(PurePosixPath(bench.pid_file).parent), bench.host)
+        raise GuestLost(f"the guest was lost: {guest.last_words(said) or failed}", said) from failed
 
 
 def _measure(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from strata.model import Call, Facts, Hungry, Kind, LayerDriver, Node, Stack, Workload
 from strata.run import files, layout, together
@@ -203,13 +203,17 @@ def of_tenants(stack: Stack, calls: Sequence[Call], drivers: Mapping[str, LayerD
     ]
 
 
+def guests_bytes(guests: Iterable[Call]) -> int:
+    """What these take of memory together, each with its QEMU."""
+    return sum(int(guest.values.get("memory") or 0) + _GUEST_OVERHEAD_BYTES for guest in guests)
+
+
 def of_memory(stack: Stack, drivers: Mapping[str, LayerDriver], guests: GuestLook | None) -> list[str]:
     """Whether all guests of a stack can have their memory at once. Raises BadInput for a stack with several forks."""
     calls = layout.guest_calls(stack, drivers)
     if not calls or guests is None or guests.memory_bytes is None:
         return []
-    wanted = guests.taken_bytes
-    wanted += sum(int(call.values.get("memory") or 0) + _GUEST_OVERHEAD_BYTES for call in calls)
+    wanted = guests.taken_bytes + guests_bytes(calls)
     if wanted <= guests.memory_bytes:
         return []
     who = f"Its {len(calls)} guests" if len(calls) > 1 else "Its guest"

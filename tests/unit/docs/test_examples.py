@@ -53,10 +53,10 @@ def planned(fence: Fence, argv: list[str]) -> planning.Plan:
     said: dict[str, Any] = command.make_context(argv[1], argv[2:]).params
     where = written.Where(said["on"], said["clock"], said["debian"], said["kernel"])
     campaign = read_campaign(said["what"], said["workload"], fence, said["profile"])
-    campaign = beside.fitted(written._with_disks(written._placed(campaign, where), said["size"], where))
+    campaign = beside.fitted(written._with_disks(written._placed(campaign, where), said["size"], where), nested=False)
     claimed = [replace(disk, size_bytes=1 << 40) for disk in session.devices(said["device"], said["wipe"]).claimed]
     own = {path: Directory((), 1 << 40, "ext4") for path in filter(None, map(directories.of, campaign.stacks))}
-    guests = GuestLook((), GuestImage("/guests"), MACHINE, 64 << 30, beside=campaign.testbed.kind == "lab")
+    guests = GuestLook((), GuestImage("/guests"), MACHINE, 64 << 30, ports=campaign.testbed.kind == "lab")
     return planning.make(
         campaign.stacks,
         [(call, workloads.find(call)) for call in campaign.workloads],

@@ -4,7 +4,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from strata.lab import initramfs
+from strata.lab import guests, initramfs
 from strata.lab.image import Image
 from strata.lab.spec import LabSpec
 
@@ -61,7 +61,7 @@ def test_another_archive_may_follow() -> None:
         assert len(initramfs.cpio({"x": (0o644, b"x" * length)})) % 512 == 0
 
 
-def test_the_machine_gets_its_keys_the_engine_and_what_starts_it(tmp_path: Path) -> None:
+def image(tmp_path: Path) -> Image:
     boot = tmp_path / "boot"
     boot.mkdir()
     (boot / "busybox").write_bytes(b"box")
@@ -69,7 +69,7 @@ def test_the_machine_gets_its_keys_the_engine_and_what_starts_it(tmp_path: Path)
     (boot / "nfit.ko").write_bytes(b"module")
     for name in ("key", "key.pub", "host_key"):
         (tmp_path / name).write_text(name)
-    image = Image(
+    return Image(
         spec=LabSpec(),
         directory=tmp_path,
         root=tmp_path / "root",
@@ -83,7 +83,10 @@ def test_the_machine_gets_its_keys_the_engine_and_what_starts_it(tmp_path: Path)
         packages={},
         hash="",
     )
-    found = unpack(initramfs.of(image, b"engine", {"etc/more": (0o644, b"more")}))
+
+
+def test_the_machine_gets_its_keys_the_engine_and_what_starts_it(tmp_path: Path) -> None:
+    found = unpack(initramfs.of(image(tmp_path), b"engine", {"etc/more": (0o644, b"more")}))
     assert found["bin/busybox"].mode == stat.S_IFREG | 0o755
     assert found["bin/busybox"].content == b"box"
     assert found["lib/nfit.ko"].content == b"module"
@@ -96,3 +99,21 @@ def test_the_machine_gets_its_keys_the_engine_and_what_starts_it(tmp_path: Path)
     assert found["into/root/.ssh"].mode == stat.S_IFDIR | 0o700
     assert found["into/etc/more"].content == b"more"
     assert b"key" not in [record.content for record in found.values()], "the key of whoever logs in stays outside"
+
+
+def test_a_machine_with_guests_within_has_what_they_start_from(tmp_path: Path) -> None:
+    there = image(tmp_path)
+    for name in ("vmlinuz", "root", "modules"):
+        (tmp_path / name).write_bytes(name.encode() * 100)
+    engine = tmp_path / "engine"
+    engine.write_bytes(b"engine")
+    carried = guests.carried(there, engine)
+    of_guest = guests.within(there, engine, "kvm")
+    boot = " ".join(of_guest.boot)
+    named = [f"/{path}" for path in carried]
+    assert {name.rpartition("/")[2] for name in named} == {"kernel", "initrd", "key", "known_hosts"}
+    assert [name for name in named if name in boot or any(name in word for word in of_guest.ssh)] == named
+    assert "mem-path=/dev/strata-root,size=400," in boot and "mem-path=/dev/strata-modules,size=700," in boot
+    assert "into/lab-init" in unpack(carried["usr/local/lib/strata-guest/initrd"][1])
+    assert carried["usr/local/lib/strata-guest/key"] == (0o600, b"key")
+    assert (Path(of_guest.directory) / "key").read_text() == "key", "the controller goes in by itself"

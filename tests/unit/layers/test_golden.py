@@ -40,7 +40,8 @@ def produced(layer: str, asked: dict[str, Any]) -> dict[str, Any]:
     driver, call = drivers()[layer], spec(layer, asked.get("values"))
     under = below(layer, asked.get("devices", 1), claimed=asked.get("claimed", False), image=asked.get("image"),
                   thin_pool=asked.get("thin_pool", False))  # fmt: skip
-    place = replace(PLACE, beside=BESIDE) if (asked.get("values") or {}).get("beside") else PLACE
+    of_a_lab = {"beside", "nested"} & set(asked.get("values") or {})
+    place = replace(PLACE, beside=BESIDE) if of_a_lab else PLACE
     provides = driver.provides(call, under, place)
     return {
         "provides": [str(provides.kind), provides.path, provides.size_bytes, provides.ours, provides.mount],

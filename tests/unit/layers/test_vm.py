@@ -181,9 +181,34 @@ def test_every_write_of_a_guest_beside_the_lab_is_flushed_where_its_disk_is(cach
     assert json.loads(export.do.argv[-1])["writethrough"] is True
 
 
-def test_beside_is_for_the_lab() -> None:
-    with pytest.raises(BadInput, match="add --on lab"):
-        drivers()["vm"].provides(spec("vm", {"beside": True}), [DEVICE], PLACE)
+@pytest.mark.parametrize("where", ["beside", "nested"])
+def test_beside_and_nested_are_for_the_lab(where: str) -> None:
+    with pytest.raises(BadInput, match=rf"vm\({where}\) is for guests of a lab; add --on lab"):
+        drivers()["vm"].provides(spec("vm", {where: True}), [DEVICE], PLACE)
+
+
+def test_a_guest_within_the_lab_is_started_there_and_listens_where_a_port_of_ours_leads() -> None:
+    place = dataclasses.replace(IN_PLACE, beside=BESIDE)
+    driver, call = drivers()["vm"], spec("vm", {"nested": True})
+    steps = driver.plan_create(call, [DEVICE], place)
+    assert not any(step.do.beside or (step.undo and step.undo.beside) for step in steps)
+    words = list(steps[0].do.argv)
+    program = words.index("qemu-system-x86_64")
+    assert str(BESIDE.lab_port) in words[:program] and "0.0.0.0" in words[:program]
+    assert f"filename={DEVICE.path}" in " ".join(words[program:]), "its disk is opened by QEMU itself"
+    guest = driver.provides(call, [DEVICE], place).guest
+    assert guest is not None and guest.port == BESIDE.port and guest.dir == place.dir and not guest.beside
+    assert [command.beside for command in driver.plan_inspect(call, [DEVICE], place)] == [False]
+
+
+def test_where_a_guest_of_the_lab_runs_is_one_of_two() -> None:
+    driver = drivers()["vm"]
+    both = {"beside": True, "nested": True}
+    assert any("leave out beside or nested" in said for said in driver.reasons_not_to_run(spec("vm", both), facts()))
+    of_libvirt = spec("vm", {"nested": True, "engine": "libvirt"})
+    assert any("QEMU itself" in said for said in driver.reasons_not_to_run(of_libvirt, facts()))
+    own = spec("vm", {"nested": True, "image": "/i", "key": "/k"})
+    assert any("in a lab yet" in said for said in driver.reasons_not_to_run(own, facts()))
 
 
 def test_a_guest_beside_the_lab_asks_for_its_programs_where_they_run() -> None:

@@ -7,6 +7,7 @@ import pytest
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.campaign import Campaign
+from strata.errors import BadInput
 from strata.model import Disk, Facts, GuestImage, Testbed
 from strata.run import beside, features, layout
 from strata.run import plan as planning
@@ -40,16 +41,42 @@ def campaign(stack: str, testbed: Testbed, load: str = LOAD) -> Campaign:
 
 
 def test_in_the_lab_the_text_of_a_stack_says_that_its_guests_are_beside() -> None:
-    (fitted,) = beside.fitted(campaign("disk | vm(cache=writeback) | ext4", Testbed("lab"))).stacks
+    (fitted,) = beside.fitted(campaign("disk | vm(cache=writeback) | ext4", Testbed("lab")), nested=False).stacks
     assert fitted.text == "disk | vm(cache=writeback, beside) | ext4"
     (again,) = campaigns.parse_stacks(fitted.text, layers.catalogue())
     assert again == fitted and again.top.inputs[0].call["beside"] is True
 
 
+@pytest.mark.parametrize(
+    ("stack", "nested", "text"),
+    [
+        ("disk | vm | ext4", True, "disk | vm(nested) | ext4"),
+        ("disk | vm(beside) | ext4", True, "disk | vm(beside) | ext4"),
+        ("disk | vm(nested) | ext4", False, "disk | vm(nested) | ext4"),
+        # What is started within is what the lab machine started, of which such a campaign has several.
+        ("disk | kernel(6.1) | vm | ext4", True, "disk | kernel(6.1) | vm(beside) | ext4"),
+    ],
+)
+def test_with_kvm_guests_are_within_the_lab_machine_unless_the_campaign_says_otherwise(
+    stack: str, nested: bool, text: str
+) -> None:
+    (fitted,) = beside.fitted(campaign(stack, Testbed("lab")), nested=nested).stacks
+    assert fitted.text == text
+
+
+def test_guests_of_one_campaign_are_in_one_place() -> None:
+    both = campaign("{disk | vm(nested), disk | vm(beside)} | ext4", Testbed("lab"))
+    with pytest.raises(BadInput, match="say vm"):
+        beside.fitted(both, nested=True)
+    other = campaign("disk | kernel(6.1) | vm(nested) | ext4", Testbed("lab"))
+    with pytest.raises(BadInput, match="not the same for all"):
+        beside.fitted(other, nested=False)
+
+
 @pytest.mark.parametrize("testbed", [Testbed(), Testbed("ssh", "host"), Testbed("lab", clock="virtual")])
 def test_elsewhere_a_guest_is_where_its_disk_is(testbed: Testbed) -> None:
     asked = campaign("disk | vm | ext4", testbed)
-    assert beside.fitted(asked) == asked
+    assert beside.fitted(asked, nested=True) == asked
 
 
 @pytest.mark.parametrize(
@@ -62,8 +89,8 @@ def test_every_guest_is_counted(stack: str, count: int) -> None:
 
 
 def planned(stack: str, memory_bytes: int) -> planning.Plan:
-    asked = beside.fitted(campaign(stack, Testbed("lab")))
-    look = GuestLook((), GuestImage("/guest"), FACTS, memory_bytes, taken_bytes=2 * GIB, beside=True)
+    asked = beside.fitted(campaign(stack, Testbed("lab")), nested=False)
+    look = GuestLook((), GuestImage("/guest"), FACTS, memory_bytes, taken_bytes=2 * GIB, ports=True)
     loads = [(call, workloads.find(call)) for call in asked.workloads]
     return planning.make(asked.stacks, loads, layers.drivers(), FACTS, [Disk("disk", 4 * GIB)], None, guests=look)
 
@@ -101,6 +128,8 @@ def test_the_commands_say_what_is_typed_beside_the_lab() -> None:
         ("disk | ext4", "guest/install", {"install"}, set()),
         ("disk | vm | ext4", "guest/install", {"qemu"}, {"install"}),
         ("disk | vm | ext4", "guest/boot", {"qemu"}, set()),
+        # within, a guest has the system of the lab machine
+        ("disk | vm(nested) | zfs", "postgres/oltp-complex", {"postgres", "qemu", "zfs"}, {"postgres", "zfs"}),
     ],
 )
 def test_what_a_load_or_a_layer_needs_is_where_it_runs(

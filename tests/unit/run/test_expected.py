@@ -90,7 +90,8 @@ def test_the_estimate_is_near_to_what_was_measured(name: str, profile: str, leas
             profile=profile,
             layers=layers.catalogue(),
             workloads=workloads.catalogue(),
-        )
+        ),
+        nested=False,
     )
     modules = frozenset({"raid1", "raid10", "md_mod", "dm_mod", "dm_thin_pool", "dm_cache", "dm_cache_smq", "zfs"})
     facts = replace(EMULATED, modules=modules)
@@ -101,7 +102,7 @@ def test_the_estimate_is_near_to_what_was_measured(name: str, profile: str, leas
         facts,
         planning.disks_for(campaign.stacks, campaign.disks, ()),
         None,
-        guests=GuestLook((), GuestImage("/guests"), facts, 64 << 30, beside=True),
+        guests=GuestLook((), GuestImage("/guests"), facts, 64 << 30, ports=True),
     )
     assert not made.skipped
     assert least_s / 2 < made.seconds_per_visit < most_s * 2

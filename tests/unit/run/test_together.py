@@ -201,3 +201,10 @@ def test_the_machine_outside_guests_counts_from_the_first_load_s_begin_to_the_la
 def test_clocks_that_are_not_known_exactly_are_not_taken_to_agree() -> None:
     # Each is known within 10 ms at best, of 10 s.
     assert in_guests(pause_s=0.02).figures["tenants.overlap_pct"] <= 99.8
+
+
+def test_a_clock_that_went_another_way_meanwhile_is_known_less_exactly() -> None:
+    before = together.Clock(5.0, 0.01)
+    assert together.kept(before, together.Clock(5.015, 0.01)) == before, "no more than its looks differ"
+    drifted = together.kept(before, together.Clock(4.9, 0.01))
+    assert drifted.ahead_s == 5.0 and drifted.within_s == pytest.approx(0.09)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from strata.errors import CommandFailed, CommandTimedOut, VisitFailed, WorkloadFailed
+from strata.errors import CommandFailed, CommandTimedOut, GuestLost, VisitFailed, WorkloadFailed
 from strata.hosts.fake import FakeHost
 from strata.model import (
     Call,
@@ -180,6 +180,30 @@ def test_of_a_failed_trial_both_streams_and_the_files_are_kept_and_cut_to_size()
     assert said.stderr.startswith("aaa") and said.stderr.endswith("the end")
     assert len(said.stderr) < (64 << 10) + 100 and "bytes left out" in said.stderr
     assert (file.argv, file.stdout) == (("cat", "/scratch/result"), "half a result")
+
+
+def in_a_guest_of_ones_own(host: Machine) -> trial.Trial:
+    bench = trial.Bench(host, (), 1, frozenset(), inside=("ssh", "there"), pid_file="/visit/3/pid")
+    load = Load(fails=WorkloadFailed("fio was cut off"))
+    return trial.run(bench, load, Call("load", "load", {"runtime": 10.0}), TARGET, "/scratch", 1)
+
+
+def test_a_guest_of_ones_own_that_does_not_answer_after_its_trial_is_what_failed() -> None:
+    host = Machine({"exit": CommandFailed(("ssh", "there", "exit"), 255, "", "Connection refused")})
+    host.files["/visit/3/console"] = "booting\r\n[ 9.1] Kernel panic - not syncing: sysrq\r\n"
+    with pytest.raises(GuestLost, match=r"the guest was lost: \[ 9.1\] Kernel panic") as lost:
+        in_a_guest_of_ones_own(host)
+    assert lost.value.console.startswith("booting")
+    host.files.clear()
+    with pytest.raises(GuestLost, match="the guest was lost: fio was cut off"):
+        in_a_guest_of_ones_own(host)
+
+
+def test_a_trial_that_fails_in_a_guest_of_ones_own_that_lives_is_a_failed_trial() -> None:
+    host = Machine()
+    result = in_a_guest_of_ones_own(host)
+    assert (result.outcome, result.reason) == (Outcome.FAILED, "fio was cut off")
+    assert host.commands[-1].argv == ("ssh", "there", "exit")
 
 
 @pytest.mark.parametrize(
