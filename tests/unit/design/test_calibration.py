@@ -21,8 +21,8 @@ from strata.design.simulate.tally import Campaign, judge
 from strata.design.simulate.truth import level_of_the_day, machine_of, truth_of
 
 CAMPAIGNS = int(os.environ.get("STRATA_CALIBRATE", "0"))
-# Half a minute of processor for one; on a busy machine many times that. The long run takes what it takes, and a mark holds
-# over what the command line says.
+# Half a minute of processor for one; on a busy machine many times that. The long run takes what it takes, and a mark
+# holds over what the command line says.
 pytestmark = pytest.mark.timeout(0 if CAMPAIGNS else 900)
 
 QUICK = 20
