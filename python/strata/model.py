@@ -299,6 +299,7 @@ class Provides:
     mount: str | None = None  # DIRECTORY: the mount point it lies on, when we mounted it
     name: str | None = None  # what the layer's own tools call it: a pool, a volume group and volume
     filesystem: str | None = None  # DIRECTORY: its type, where that is known: "btrfs"
+    devices: int = 1  # DIRECTORY: so many block devices are joined by the file system itself
     quotas: bool | None = None  # DIRECTORY: whether a part of it can be kept to a size; None: not known
     thin_pool: str | None = None  # BLOCK: the pool that it is a thin volume of, by the name of device mapper
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one

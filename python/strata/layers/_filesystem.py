@@ -153,7 +153,14 @@ class FileSystem:
         can = self.can(spec, [each.path for each in below], place)
         quotas = bool(spec[self.quotas]) if self.quotas else None
         return Provides(
-            Kind.DIRECTORY, mount_point, fits, mount=mount_point, filesystem=self.info.name, quotas=quotas, can=can
+            Kind.DIRECTORY,
+            mount_point,
+            fits,
+            mount=mount_point,
+            filesystem=self.info.name,
+            devices=len(below),
+            quotas=quotas,
+            can=can,
         )
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:

@@ -14,8 +14,10 @@ from strata.units import human_size
 MIB = 1 << 20
 SECTOR_BYTES = 512
 
-# XFS has its log and btrfs its metadata twice; ext4's tables of inodes and its journal take 2 to 5 % by themselves.
-_LEFT_BY_FILE_SYSTEM = 0.95
+# What files can have of the room: XFS has its log, and ext4's tables of inodes and its journal take 2 to 5 % by
+# themselves; of btrfs, which has its metadata twice and gives out room in large pieces, a file had 3567 MiB of 4096.
+_LEFT_BY_FILE_SYSTEM = {"btrfs": 0.85}
+_LEFT_BY_OTHERS = 0.95
 
 DAY_S = 86400.0
 """For writing out an image of many terabytes."""
@@ -77,10 +79,11 @@ def image_bytes(layer: str, spec: Call, below: Provides, images: int = 1) -> int
             f"{layer}: an image of {human_size(size)}{base} can grow beyond the {human_size(room)} of room below; "
             "make size= smaller or the disk larger."
         )
-    if room is not None and spec["prealloc"] in ("falloc", "full") and size * images > room * _LEFT_BY_FILE_SYSTEM:
+    left = _LEFT_BY_FILE_SYSTEM.get(below.filesystem or "", _LEFT_BY_OTHERS)
+    if room is not None and size * images > room * left:
         raise BadInput(
-            f"{layer}: an image of {human_size(size)} is made whole, and of the {human_size(room)} below it the file "
-            "system keeps some for itself; make size= smaller or the disk larger."
+            f"{layer}: an image of {human_size(size)} can grow beyond what files can have of the {human_size(room)} of "
+            "room below, of which the file system keeps some for itself; make size= smaller or the disk larger."
         )
     return size
 

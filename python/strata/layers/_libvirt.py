@@ -261,7 +261,7 @@ def differences(spec: Call, below: Provides, shown: str) -> list[str]:
     limits = {} if tune is None else {each.tag: each.text for each in tune if each.text != "0"}
     asked.append(("limits of the disk", _plain(limits), _plain(_iotune(spec))))
     asked.append(("number of processors", root.findtext("vcpu"), str(spec["cpus"])))
-    asked.append(("memory in KiB", _memory_kib(root), int(spec["memory"] or 0) // 1024))
+    asked.append(("memory in KiB", _memory_kib(root), int(spec["memory"] or 0) // _MIB * 1024))
     # It writes out which version of a machine type its QEMU took.
     machine, system = str(spec["machine"]), root.find("os/type")
     has_machine = "" if system is None else str(system.get("machine"))

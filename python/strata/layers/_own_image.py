@@ -6,16 +6,26 @@ image itself is only read; what the guest writes to its system lies in a file of
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 
 from strata.layers._steps import sh
 from strata.model import Call, Command, Facts, Guest, Kind, Place, Provides, Step
+from strata.units import format_size
 
 _MIB = 1 << 20
 
 # The disks of its system and then ours: Windows numbers them so, with the system on the first port.
 _WINDOWS_DISK = r"\\.\PhysicalDrive1"
+
+# Source: Microsoft, the requirements of Windows 10 and Server 2016 (64 bit).
+_LEAST_WINDOWS_BYTES = 2 << 30
+_USER = re.compile(r"[A-Za-z0-9._\\@-]+")
+
+# What Windows is told of the machine that it runs on, without which it takes interrupts and clocks the slow way; as
+# libvirt and Proxmox say it of a Windows guest (QEMU: docs/system/i386/hyperv.rst).
+_HYPER_V = "host,hv_relaxed,hv_vapic,hv_spinlocks=0x1fff,hv_time,hv_vpindex,hv_synic,hv_stimer"
 
 _ACCEL = {"kvm": "kvm", "tcg": "tcg,thread=multi"}
 
@@ -79,6 +89,13 @@ def reasons(spec: Call, facts: Facts) -> list[str]:
             for name, unless in (("key", None), ("user", None), ("os", "linux"))
             if spec[name] != unless
         ]
+    if not _USER.fullmatch(_user(spec)):
+        found.append(f"vm(user={spec['user']}) is no name that ssh takes here; write letters, digits, . _ - and \\.")
+    memory = int(spec["memory"] or 0)
+    if spec["os"] == "windows" and memory < _LEAST_WINDOWS_BYTES:
+        found.append(
+            f"vm(memory={format_size(memory)}) is too little for Windows, which takes 2G and more; write memory=4G."
+        )
     for name in ("image", "key"):
         if not str(spec[name] or "").startswith("/"):
             found.append(f"vm(image=) needs {name}=/PATH, from the root; write it.")
@@ -134,7 +151,8 @@ def program(spec: Call, guest: Guest, place: Place, disk: Sequence[str]) -> list
     """QEMU's command line, but for what `START` adds. `disk`: what is of the disk below."""
     memory = int(spec["memory"] or 0) // _MIB
     line = ["qemu-system-x86_64", "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none"]
-    line += ["-no-reboot", "-machine", str(spec["machine"]), "-accel", _ACCEL[guest.image.accel], "-cpu", "max"]
+    cpu = _HYPER_V if spec["os"] == "windows" and guest.image.accel == "kvm" else "max"
+    line += ["-no-reboot", "-machine", str(spec["machine"]), "-accel", _ACCEL[guest.image.accel], "-cpu", cpu]
     line += ["-smp", str(spec["cpus"]), "-m", f"size={memory}M"]
     # What every system has a driver for.
     line += ["-blockdev", f"driver=qcow2,node-name=system,file.driver=file,file.filename={_escaped(_system(place))}"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from strata.errors import BadInput
 from strata.layers import _limits
 from strata.layers._device import fields, first
 from strata.layers._steps import output, said, sh, standard_reasons
@@ -106,6 +107,9 @@ fi"""
 _ENTER = 'echo $$ > "$1/cgroup.procs" && shift && exec "$@"'
 
 
+_OF_POOLS = frozenset({"zfs"})  # whose files are on no block device that the kernel knows of
+
+
 class LimitDriver:
     info = INFO
 
@@ -122,6 +126,12 @@ class LimitDriver:
         return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
+        whose = below[0].filesystem
+        if below[0].devices > 1 or whose in _OF_POOLS:
+            raise BadInput(
+                f"The kernel limits each block device, and what stands on {whose} has several or none of its own to "
+                "limit; take the limit out, or give it to vm or qsd above, which QEMU holds."
+            )
         return replace(below[0], inside=(*below[0].inside, "sh", "-c", _ENTER, "sh", _link(place)))
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:

@@ -22,10 +22,13 @@ from strata.layers._image import (
 )
 from strata.layers._steps import sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
-from strata.units import format_size
+from strata.units import format_size, human_size
 
 SMALLEST_CLUSTER, LARGEST_CLUSTER, USUAL_CLUSTER = 512, 2 << 20, 64 << 10
 SMALLEST_WITH_EXTENDED_L2 = 16 << 10
+
+# QEMU's own: the first table has 32 MiB at most (block/qcow2.h, QCOW_MAX_L1_SIZE).
+_MOST_L1_ENTRIES = (32 << 20) // 8
 
 INFO = LayerInfo(
     name="qcow2",
@@ -89,6 +92,11 @@ esac && rm -- "$file\""""
 _REMOVE_BASE = 'rm -f -- "$1" "$1.raw"'
 
 
+def _most_bytes(cluster: int, *, extended: bool) -> int:
+    """An entry of the first table leads to a cluster of entries, each of 8 bytes, or of 16 where they are extended."""
+    return _MOST_L1_ENTRIES * (cluster // (16 if extended else 8)) * cluster
+
+
 class Qcow2Driver:
     info = INFO
 
@@ -103,6 +111,12 @@ class Qcow2Driver:
         if spec["extended_l2"] and cluster < SMALLEST_WITH_EXTENDED_L2:
             reasons.append(
                 f"qcow2(extended_l2) needs clusters of 16K or more, not {format_size(cluster)}; make cluster= larger."
+            )
+        most = _most_bytes(cluster, extended=bool(spec["extended_l2"]))
+        if int(spec["size"] or 0) > most:
+            reasons.append(
+                f"qcow2 with clusters of {format_size(cluster)} holds {human_size(most)} at most; make cluster= larger "
+                "or size= smaller."
             )
         if spec["backing"] != "off" and spec["prealloc"] != "off" and not spec["extended_l2"]:
             reasons.append(

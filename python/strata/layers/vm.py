@@ -108,7 +108,7 @@ INFO = LayerInfo(
         Param(
             "image",
             ParamType.TEXT,
-            "an image of your own that it boots from, with the disk below beside its system",
+            "an image of your own that it boots from, by BIOS, with the disk below beside its system",
             file=True,
         ),
         Param("os", ParamType.CHOICE, "what that image holds", default="linux", choices=("linux", "windows")),
@@ -128,8 +128,8 @@ INFO = LayerInfo(
             "vm(image=/PATH, key=/PATH, os={linux, windows})",
             {"image": "/PATH", "key": "/PATH", "os": "windows"},
             (PROGRAM, "qemu-img", "ssh"),
-            "You bring the image, with an ssh server that takes your key, and fio in its PATH; one of Windows with the "
-            "virtio drivers too (viostor, vioscsi), unless you write bus=sata or bus=nvme.",
+            "You bring the image, which boots by BIOS, with an ssh server that takes your key, and fio in its PATH; "
+            "one of Windows with the virtio drivers too (viostor, vioscsi), unless you write bus=sata or bus=nvme.",
         ),
     ),
 )

@@ -127,6 +127,7 @@ def make(
             try:
                 laid_out = _laid_out(stack, drivers, disks, "/", filesystem=directory.filesystem)
                 rehearsals = laid_out.top.rehearsals
+                reasons += unfit.of_images(stack, drivers, f"{path}", directory.free_bytes)
             except BadInput as error:
                 reasons += [str(problem) for problem in error.problems]
         elif not misfits:

@@ -418,12 +418,11 @@ def _read(part: Part) -> None:
 
 def _failed(part: Part, failed: Sequence[Part], at: float) -> Trial:
     reason = "; ".join(f"tenant {each.tenant}: {each.failed}" for each in failed)
-    evidence = []
     if part.failed is not None:
-        evidence = list(trial.evidence_of(part.host, part.failed, part.ended, part.plan))
+        evidence = trial.evidence_of(part.host, part.failed, part.ended, part.plan)
     else:
-        evidence = part.ended
-    return Trial(Outcome.FAILED, reason, at, None, _typed(part), evidence=tuple(evidence))
+        evidence = trial.logs_of(part.host, part.ended, part.plan)
+    return Trial(Outcome.FAILED, reason, at, None, _typed(part), evidence=evidence)
 
 
 def _ended(part: Part, inside: bool, shared: Mapping[str, float], at: float) -> Trial:

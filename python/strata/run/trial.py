@@ -282,6 +282,12 @@ def evidence_of(host: Host, error: VisitFailed, ended: Sequence[Completed], plan
         silent = _STOPPED if isinstance(error, CommandTimedOut) else _NOT_STARTED
         status = silent if error.status is None else error.status
         seen.append(Completed(error.argv, status, error.stdout, error.stderr, 0.0))
+    return logs_of(host, seen, plan)
+
+
+def logs_of(host: Host, ended: Sequence[Completed], plan: TrialPlan) -> tuple[Completed, ...]:
+    """What commands said, and the files of a trial."""
+    seen = list(ended)
     for path in plan.collect.values():
         try:
             content = host.read(path)

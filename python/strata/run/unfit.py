@@ -13,6 +13,9 @@ from strata.units import format_size, human_size
 # emulated guests at work: 105 to 302 MiB.
 _GUEST_OVERHEAD_BYTES = 320 << 20
 
+# Others need room beside our images.
+_LEFT_TO_THE_USER = 0.95
+
 # What the system of a guest takes of its memory before anything runs: 154 MiB of 256, 160 of 512, 253 of 1536 were not
 # available in guests that had just started.
 _GUEST_SYSTEM_BYTES = 150 << 20
@@ -268,6 +271,19 @@ def of_machines(
                 f"({workload.info.memory}=), or have fewer tenants."
             )
     return reasons
+
+
+def of_images(stack: Stack, drivers: Mapping[str, LayerDriver], path: str, free_bytes: int | None) -> list[str]:
+    """Of images in a directory of the user's, whose file system is not to be filled. Raises BadInput as `copies`."""
+    if free_bytes is None:
+        return []
+    images = [each for each in layout.copies(stack, drivers) if drivers[each[0].call.name].info.provides is Kind.IMAGE]
+    wanted = sum(int(node.call.values.get("size") or 0) * count for node, count in images)
+    if wanted <= free_bytes * _LEFT_TO_THE_USER:
+        return []
+    made = " and ".join(dict.fromkeys(node.call.text for node, _ in images))
+    there = f"{path} has {human_size(free_bytes)} free, of which a little has to stay"
+    return [f"{made} can grow to {human_size(wanted)}, and {there}; make size= smaller, or take another directory."]
 
 
 def of_room(room_bytes: int | None, where: str, workloads: Sequence[tuple[Call, Workload]]) -> list[str]:

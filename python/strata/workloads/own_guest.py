@@ -39,6 +39,7 @@ class OwnGuestFio:
             Param("rw", ParamType.CHOICE, "fio's pattern", default="randread", choices=_PATTERNS),
             Param("bs", ParamType.SIZE, "bytes of each request", default=4096, minimum=512),
             Param("iodepth", ParamType.INT, "requests in flight", default=32, minimum=1, maximum=4096),
+            Param("numjobs", ParamType.INT, "jobs at once, all on the same part", default=1, minimum=1, maximum=256),
             Param("size", ParamType.SIZE, "how much of the disk is used", default=1 << 30, minimum=1 << 20),
             Param("runtime", ParamType.TIME, "how long", default=30.0, minimum=1.0),
         ),
@@ -74,7 +75,8 @@ class OwnGuestFio:
         layout = ("fio", "--name=layout", "--rw=write", "--bs=1M", "--iodepth=8", "--refill_buffers=1", *common)
         measure = (
             *("fio", "--name=measured", f"--rw={spec['rw']}", f"--bs={format_size(int(spec['bs'] or 0))}"),
-            *(f"--iodepth={spec['iodepth']}", f"--runtime={seconds(runtime_s)}", "--time_based", *common),
+            *(f"--iodepth={spec['iodepth']}", f"--numjobs={spec['numjobs']}"),
+            *(f"--runtime={seconds(runtime_s)}", "--time_based", *common),
             *("--randrepeat=0", "--norandommap", "--refill_buffers=1", "--group_reporting"),
             *("--lat_percentiles=1", "--clat_percentiles=0", "--output-format=json"),
         )

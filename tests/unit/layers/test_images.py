@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_a_layer_above_can_rely_on_what_an_image_gives(layer: str) -> None:
     [
         ("raw", {}, 3 << 20, 1 << 20),
         ("qcow2", {"backing": "raw"}, 1 << 30, 1 << 28),
-        ("qcow2", {"size": 1 << 30}, 1 << 30, 1 << 30),
+        ("qcow2", {"size": 960 << 20}, 1 << 30, 960 << 20),
         ("raw", {"size": 1 << 30}, None, 1 << 30),
     ],
     ids=str,
@@ -42,6 +43,8 @@ def test_room(layer: str, values: dict[str, Value], room: int | None, size: int)
     ("layer", "values", "room", "word"),
     [
         ("raw", {"size": 2 << 30}, 1 << 30, "make size= smaller"),
+        # of which the file system has a part itself
+        ("qcow2", {"size": 1 << 30}, 1 << 30, "keeps some for itself"),
         ("qcow2", {"size": 1 << 30, "backing": "compressed"}, 1 << 30, "and a base image of the same size"),
         ("raw", {}, None, r"write raw\(size"),
         ("raw", {}, 1 << 20, "too small for an image"),
@@ -161,3 +164,24 @@ def test_what_an_image_takes() -> None:
     }
     thin = captured_figures("qcow2", "clone")
     assert thin["qcow2.physical_bytes"] < 1 << 20 and thin["qcow2.extents"] >= 1
+
+
+def test_of_btrfs_an_image_can_have_less() -> None:
+    (under,) = below("raw", size_bytes=4 << 30)
+    values: dict[str, Value] = {"size": 3880 << 20}
+    assert drivers()["raw"].provides(spec("raw", values), [replace(under, filesystem="xfs")], PLACE).size_bytes
+    with pytest.raises(BadInput, match="keeps some for itself"):
+        drivers()["raw"].provides(spec("raw", values), [replace(under, filesystem="btrfs")], PLACE)
+
+
+def test_the_clusters_of_a_qcow2_say_how_large_it_can_be() -> None:
+    """As qemu-img says of 200G with clusters of 512: "too large for file format"."""
+    for values, fits in (
+        ({"size": 128 << 30, "cluster": 512}, True),
+        ({"size": 200 << 30, "cluster": 512}, False),
+        ({"size": 200 << 30, "cluster": 1024}, True),
+        ({"size": 64 << 40, "cluster": 16 << 10, "extended_l2": True}, True),
+        ({"size": 65 << 40, "cluster": 16 << 10, "extended_l2": True}, False),
+    ):
+        reasons = drivers()["qcow2"].reasons_not_to_run(spec("qcow2", values), facts())
+        assert any("make cluster= larger" in reason for reason in reasons) != fits, values

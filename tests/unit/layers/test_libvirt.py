@@ -61,6 +61,12 @@ def test_a_thread_for_the_disk_serves_what_the_disk_is_on() -> None:
     assert scsi.findtext("iothreads") == "1" and built().find("iothreads") is None
 
 
+def test_memory_is_of_whole_mebibytes_as_it_is_written_and_as_it_is_read_back() -> None:
+    call = spec("vm", {"engine": "libvirt", "memory": 300_000 << 10})
+    text = _libvirt.domain(call, DEVICE, GUEST, PLACE.uuid, "serial")
+    assert not any("memory" in said for said in _libvirt.differences(call, DEVICE, text))
+
+
 def test_limits_memory_processors_and_machine() -> None:
     root = built(read_iops=100, write_bps=8 << 20, cpus=3, memory=1 << 30, machine="pc")
     tune = root.find("devices/disk/iotune")

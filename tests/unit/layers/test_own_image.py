@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from strata.layers import drivers
-from strata.model import Command, Kind, Provides, TrialPlan, Value
+from strata.model import Command, GuestImage, Kind, Provides, TrialPlan, Value
 from strata.run import machine, trial_steps
 
 from .layer_cases import PLACE, facts, spec
@@ -61,3 +63,20 @@ def test_the_image_is_only_read() -> None:
 def test_what_is_missing_is_said(values: dict[str, Value], words: str) -> None:
     (reason,) = drivers()["vm"].reasons_not_to_run(spec("vm", values), facts())
     assert words in reason and reason.endswith(".")
+
+
+def test_windows_has_memory_and_a_user_is_a_name() -> None:
+    (reason,) = drivers()["vm"].reasons_not_to_run(spec("vm", {**WINDOWS, "memory": 512 << 20}), facts())
+    assert "too little for Windows" in reason
+    enough = {**WINDOWS, "memory": 2 << 30}
+    for user, fits in (("me", True), ("DOMAIN\\\\a.b", True), ("a'b; id", False), ("a b", False)):
+        reasons = drivers()["vm"].reasons_not_to_run(spec("vm", {**enough, "user": user}), facts())
+        assert any("is no name that ssh takes" in said for said in reasons) != fits, user
+
+
+def test_windows_under_kvm_is_told_of_the_machine_that_it_runs_on() -> None:
+    by_kvm = dataclasses.replace(PLACE, guest_image=GuestImage("/image", "kvm"))
+    line = drivers()["vm"].plan_create(spec("vm", WINDOWS), [DEVICE], by_kvm)[1].do.argv
+    assert line[line.index("-cpu") + 1].startswith("host,hv_relaxed,")
+    line = drivers()["vm"].plan_create(spec("vm", {**WINDOWS, "os": "linux"}), [DEVICE], by_kvm)[1].do.argv
+    assert line[line.index("-cpu") + 1] == "max"

@@ -252,6 +252,22 @@ def test_in_a_guest_from_an_image_of_the_user_s_own_only_what_goes_in_by_ssh_can
     assert any("runs on a guest" in why for why in made.skipped[made.stacks[0].text])
 
 
+def test_images_do_not_fill_the_user_s_own_file_system() -> None:
+    own = {"/srv": Directory((), 50 << 30, "ext4")}
+    stack = "existing(/srv) | {raw(size=900G, prealloc=full), qcow2(size=40G)} | qsd | ext4"
+    found = {name: " ".join(why) for name, why in plan(stack, own=own).skipped.items()}
+    grown = [why for why in found.values() if "can grow" in why]
+    assert len(grown) == 1 and "raw(size=900G, prealloc=full) can grow to 900" in grown[0]
+    (tenants,) = plan("existing(/srv) | tenants(2) | qcow2(size=40G) | qsd | ext4", own=own).skipped.values()
+    assert any("can grow to 80" in why for why in tenants)
+
+
+@pytest.mark.parametrize("below", ["2*disk | btrfs(raid1)", "2*disk | zfs(mirror=2)"])
+def test_what_has_no_device_of_its_own_cannot_be_limited(below: str) -> None:
+    (skipped,) = plan(f"{below} | limit(write_iops=100)").skipped.values()
+    assert any("put" not in why and "give it to vm or qsd" in why for why in skipped), skipped
+
+
 def test_of_a_guest_that_cannot_be_every_reason_is_given() -> None:
     kernel = replace(FACTS, filesystems=frozenset({"ext4", "xfs"}))
     look = GuestLook(image=GuestImage("/guests"), facts=kernel, memory_bytes=256 << 20)
