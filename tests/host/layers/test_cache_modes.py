@@ -20,10 +20,11 @@ from pathlib import Path
 import pytest
 
 from strata.errors import Refused
+from strata.hosts import ports
 from strata.hosts.local import engine_path
 from strata.lab import cache, guests, image
 from strata.lab.spec import LabSpec
-from strata.model import GuestImage, Kind, Provides
+from strata.model import Beside, GuestImage, Kind, Provides
 
 from .layer_bench import Bench, Built, call, do, undo
 
@@ -129,12 +130,15 @@ def test_a_mode_flushes_as_it_promises(bench: Bench, mode: str) -> None:
     assert (mode == "unsafe") == (others == ["unsafe"]), "the counts do not tell this mode from the others"
 
 
-def counted_in_a_guest(bench: Bench, mode: str, bus: str, system: GuestImage) -> tuple[int, int]:
-    """The same for writes of a guest, which sends flushes of its own where it is told of a write cache."""
+def counted_in_a_guest(bench: Bench, mode: str, bus: str, system: GuestImage, *, beside: bool) -> tuple[int, int]:
+    """The same for writes of a guest, which sends flushes of its own where it is told of a write cache. `beside`: its
+    disk is served by the daemon that would stand in a lab machine."""
     with logged_file(bench.root, ()) as (served, log):
         below = Provides(Kind.IMAGE, str(served), SIZE_BYTES, name="raw")
-        place = dataclasses.replace(bench.place(), guest_image=system)
-        guest = Built(call("vm", {"cache": mode, "bus": bus}), (below,), place)
+        port = ports.free_port()
+        reach = Beside(str(bench.root / "beside"), port, port) if beside else None
+        place = dataclasses.replace(bench.place(), guest_image=system, beside=reach)
+        guest = Built(call("vm", {"cache": mode, "bus": bus, "beside": beside}), (below,), place)
         bench.layers.append(guest)
         try:
             do(bench.steps)
@@ -146,8 +150,11 @@ def counted_in_a_guest(bench: Bench, mode: str, bus: str, system: GuestImage) ->
             synced = flushes(log) - before - written
         finally:
             undo(bench.steps)
-            for file in Path(place.dir).iterdir():  # they go with the directory of a visit
-                file.unlink()
+            for directory in (place.dir, *([reach.dir] if reach else [])):
+                for file in Path(directory).glob("*"):  # they go with the directory of a visit
+                    file.unlink()
+            if reach:
+                Path(reach.dir).rmdir()
     return written, synced
 
 
@@ -162,13 +169,20 @@ def inside(guest: Built, script: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("mode", "bus"), [*((mode, "virtio-blk") for mode in MODES), ("none", "sata")])
-def test_a_mode_of_a_guest_s_disk_flushes_as_it_promises(bench: Bench, mode: str, bus: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "bus", "beside"),
+    [
+        *((mode, "virtio-blk", False) for mode in MODES),
+        *(("none", bus, False) for bus in ("virtio-scsi", "sata", "nvme")),
+        *((mode, "virtio-blk", True) for mode in MODES),
+    ],
+)
+def test_a_mode_of_a_guest_s_disk_flushes_as_it_promises(bench: Bench, mode: str, bus: str, beside: bool) -> None:
     try:
         system = guests.prepared(image.find(LabSpec(), cache.default()), Path(engine_path()), "tcg")
     except Refused as refused:
         pytest.skip(f"guests start from the lab's system: {refused}")
-    written, synced = counted_in_a_guest(bench, mode, bus, system)
+    written, synced = counted_in_a_guest(bench, mode, bus, system, beside=beside)
     assert PROMISES[mode](written, synced), f"{mode}: {written} flushes after {WRITES} writes, {synced} after an fsync"
 
 
