@@ -163,6 +163,8 @@ _MEANINGS = (
         "see that it is up and that `ssh {destination}` works.",
     ),
 )
+# Of a machine that we started ourselves there is nothing that the user could mend by ssh.
+_OURS = "Strata started that machine itself: try again when this one has less to do."
 _LOST = _Meaning((), "the connection to {shown} is lost", "see that the machine is up and start again.")
 
 
@@ -174,4 +176,5 @@ def explain(server: Server, code: int | None, said: str) -> str:
     lines = [line.strip("@ \t") for line in said.splitlines()]
     why = " | ".join(line for line in lines if line) or f"ssh ended with exit code {code} and said nothing"
     words = {"shown": server.shown, "destination": server.destination, "host": server.destination.rpartition("@")[2]}
-    return f"{meaning.what.format(**words)} ({why}); {meaning.then.format(**words)}"
+    then = meaning.then.format(**words) if server.identity is None else _OURS
+    return f"{meaning.what.format(**words)} ({why}); {then}"

@@ -60,6 +60,32 @@ def accelerator(clock: Clock, image: Image, marker: str) -> Accel:
     return "kvm" if works else "tcg"
 
 
+def bare_accelerator(marker: str) -> Accel:
+    """KVM where it carries a machine's firmware and a boot sector to their end, else emulation: it needs no lab.
+
+    Raises Refused when there is no QEMU.
+    """
+    version(marker)
+    return "kvm" if os.access(_KVM, os.R_OK | os.W_OK) and carries_out(marker, "kvm") else "tcg"
+
+
+def carries_out(marker: str, accel: Accel) -> bool:
+    """Whether a machine ends as its boot sector says."""
+    with TemporaryDirectory(prefix="strata-kvm-") as directory:
+        disk = Path(directory) / "disk"
+        disk.write_bytes(qemu.BOOT_SECTOR)
+        process = Started(qemu.bare_probe(disk, accel), marker=marker, log=Path(directory) / "log")
+        try:
+            for _ in range(int(_PROBE_S * 10)):
+                if process.wait(0.1):
+                    break
+                if _PROBE_FAILED.search(process.said()):
+                    return False
+        finally:
+            process.kill()
+        return process.exit_code == qemu.BARE_PROBE_CODE
+
+
 def nests() -> bool:
     """Whether KVM here lets a machine have machines of its own, as far as its module says."""
     said = (Path(f"/sys/module/{module}/parameters/nested") for module in ("kvm_intel", "kvm_amd"))

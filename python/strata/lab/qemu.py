@@ -171,6 +171,40 @@ def probe(kernel: Path, console: Path) -> list[str]:
     return [*line, "-serial", f"file:{_quoted(console)}"]
 
 
+# What QEMU's isa-debug-exit makes an exit code of.
+_ENDS_PORT, _ENDS_CODE = 0xF4, 0x2A
+
+# Where KVM has no processor's help and emulates, a firmware runs to its end and a kernel stops at the first instruction
+# that KVM does not know: so one of BMI2 is among these, which compilers write, where the processor has it.
+_SECTOR = bytes.fromhex(
+    "fa 31c0 8ed8"  # cli; ax = ds = 0
+    "660f01163b7c"  # lgdt [0x7c3b]
+    "0f20c0 0c01 0f22c0 ea187c0800"  # protected mode: cr0 |= 1; jump to 8:0x7c18
+    "31c0 0fa2 83f807 7213"  # cpuid of leaf 0: without leaf 7 go to the end
+    "b807000000 31c9 0fa2 f6c701 7405"  # cpuid of leaf 7: without BMI2 go to the end
+    "c4e279f7c0"  # shlx eax, eax, eax
+    f"b0{_ENDS_CODE:02x} e6{_ENDS_PORT:02x}"  # the end: out to the port
+    "f4 ebfd"  # hlt, again and again
+    "0f00 487c0000"  # the table's length and address
+    "00000000000000"  # to a multiple of 8
+    "0000000000000000 ffff0000009acf00"  # the table: nothing, and all memory as 32-bit code
+)
+
+BOOT_SECTOR = _SECTOR.ljust(510, b"\0") + b"\x55\xaa"
+"""The disk of `bare_probe`."""
+
+BARE_PROBE_CODE = _ENDS_CODE << 1 | 1
+"""QEMU's exit code when the machine carried it out."""
+
+
+def bare_probe(disk: Path, accel: Accel) -> list[str]:
+    """A machine without anybody's kernel: QEMU's firmware starts the boot sector, which ends it."""
+    line = [PROGRAM, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc"]
+    line += ["-accel", accel, "-cpu", _CPU["real"], "-m", "64M", "-device", f"isa-debug-exit,iobase={_ENDS_PORT:#x}"]
+    line += ["-blockdev", f"driver=raw,node-name=disk,file.driver=file,file.filename={_quoted(disk)}"]
+    return [*line, "-device", "ide-hd,drive=disk,bootindex=0"]
+
+
 # ---------------------------------------------------------------- the saved state
 
 

@@ -35,6 +35,13 @@ def of_guests(campaign: Campaign) -> frozenset[str]:
     return frozenset(filter(None, found | _of_loads(campaign)))
 
 
+def lab_guests(campaign: Campaign) -> bool:
+    """Whether any guest starts from the lab's system, and not from an image of the user's own."""
+    drivers = layers.drivers()
+    guests = [call for call, _ in _layers(campaign) if drivers[call.name].info.starts_guest]
+    return any(call.values.get("image") is None for call in guests)
+
+
 def _of_loads(campaign: Campaign) -> set[str]:
     return {feature for call in campaign.workloads for name, feature in _OF_LOAD.items() if call.name.startswith(name)}
 

@@ -22,7 +22,7 @@ from strata.lab.machine import Machine, SavedState
 from strata.lab.models import DiskModel
 from strata.lab.qemu import MachineSpec
 from strata.lab.spec import LabSpec
-from strata.model import Beside, Command, Disk, Facts, Stack, Testbed
+from strata.model import Beside, Command, Disk, Facts, GuestImage, Stack, Testbed
 from strata.run import beside, features, layout, unfit
 from strata.run.clean import Cleaned
 from strata.run.progress import Listener, Noted
@@ -172,6 +172,9 @@ class LabSites:
         facts = replace(seen.facts, caveats=(*seen.facts.caveats, BESIDE))
         return replace(seen, facts=facts, taken_bytes=taken, ports=True)
 
+    def own_guests(self, facts: Facts) -> GuestLook:
+        return GuestLook()  # the layer itself says that there are none in a lab
+
     def _within(self, tools: Iterable[str]) -> GuestLook:
         variant = self._variant()
         try:
@@ -180,6 +183,8 @@ class LabSites:
                 kvm = host.run(Command(("test", "-e", "/sys/class/misc/kvm")), check=False).exit_code == 0
         except Refused as refused:
             return GuestLook(refused.reasons)
+        except HostLost as lost:
+            return GuestLook((_unseen(lost),))
         if facts.emulated and not kvm:
             facts = replace(facts, caveats=(*facts.caveats, TWICE))
         spec = self.machine_of(variant)
@@ -315,9 +320,27 @@ def look_at_guests(
             facts = sites.describe(host.facts(tools, _WORK))
     except Refused as refused:
         return GuestLook(refused.reasons)
+    except HostLost as lost:
+        return GuestLook((_unseen(lost),))
     spec = sites.machine_of(variant)
     prepared = guests.prepared(spec.image, spec.engine, spec.accel)
     return GuestLook((), prepared, facts, emulator.available_memory())
+
+
+def look_at_own_guests(uuid: str, facts: Facts) -> GuestLook:
+    """Of guests on this machine from images of the user's own: no more than how they run is known of them."""
+    try:
+        accel = emulator.bare_accelerator(uuid)
+    except Refused as refused:
+        return GuestLook(refused.reasons)
+    caveats = (*facts.caveats, EMULATED) if accel == "tcg" else facts.caveats
+    inside = replace(facts, emulated=accel == "tcg", caveats=caveats)
+    return GuestLook((), GuestImage("/of-the-user", accel), inside, emulator.available_memory())
+
+
+def _unseen(lost: HostLost) -> str:
+    """One reason among others: the plan goes on without what guests would say of themselves."""
+    return f"The system that guests start from could not be looked at in a machine of its own: {lost}"
 
 
 def throw_away(store: Store, work: Path, uuid: str, listener: Listener) -> Cleaned:

@@ -81,7 +81,10 @@ def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> L
             machines[variant] = sites.describe(host.facts(tools, str(directory.absolute())))
     guests = None
     if any(drivers[name].info.starts_guest for name in _layer_names(campaign)):
-        guests = sites.guests(tools, features.of_guests(campaign))
+        if features.lab_guests(campaign):
+            guests = sites.guests(tools, features.of_guests(campaign))
+        else:
+            guests = sites.own_guests(facts)
         if guests.facts is not None and guests.facts.caveats:
             facts = replace(facts, caveats=tuple(dict.fromkeys((*facts.caveats, *guests.facts.caveats))))
             machines[variants[0]] = facts

@@ -66,7 +66,10 @@ class Sites(Protocol):
         """What the testbed itself is made of, beyond what its machines say; known once one was looked at."""
 
     def guests(self, tools: Iterable[str], features: frozenset[str]) -> GuestLook:
-        """Of guests with these parts of a lab beyond its base. Raises HostLost, Interrupted."""
+        """Of guests with these parts of a lab beyond its base. Raises Interrupted."""
+
+    def own_guests(self, facts: Facts) -> GuestLook:
+        """Of guests from images of the user's own, in which nothing of a lab is. `facts`: of what starts them."""
 
     def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> AbstractContextManager[Site]:
         """Raises Refused (a device in use), HostLost."""
@@ -85,6 +88,7 @@ class LastingSites:
     clock: Callable[[], float] = time.time
     disposable: bool = False
     look_at_guests: Callable[[Iterable[str], frozenset[str]], GuestLook] | None = None
+    look_at_own: Callable[[Facts], GuestLook] | None = None
 
     def variant(self, stack: Stack) -> str:
         return ""
@@ -103,6 +107,9 @@ class LastingSites:
         if self.look_at_guests is None:
             return GuestLook((ONLY_HERE,))
         return self.look_at_guests(tools, features)
+
+    def own_guests(self, facts: Facts) -> GuestLook:
+        return GuestLook((ONLY_HERE,)) if self.look_at_own is None else self.look_at_own(facts)
 
     @contextmanager
     def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:

@@ -97,4 +97,6 @@ def _lasting(
             yield LastingSites(host, uuid, _REMOTE_WORK.format(uuid[:8]))
         return
     look = partial(in_lab.look_at_guests, uuid, interruption, progress)
-    yield LastingSites(LocalHost(uuid, interruption), uuid, str(_work(directory)), look_at_guests=look)
+    own = partial(in_lab.look_at_own_guests, uuid)
+    work = str(_work(directory))
+    yield LastingSites(LocalHost(uuid, interruption), uuid, work, look_at_guests=look, look_at_own=own)

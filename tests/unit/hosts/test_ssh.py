@@ -59,3 +59,9 @@ def test_an_end_is_explained(said: str, what: str, then: str) -> None:
 
 def test_an_end_without_a_word() -> None:
     assert "exit code 255" in ssh.explain(Server("nas", 2222), 255, "")
+
+
+def test_of_a_machine_of_ours_nobody_is_sent_to_ssh() -> None:
+    ours = Server("root@127.0.0.1", 20022, Identity(Path("/l/key"), Path("/l/known")))
+    text = ssh.explain(ours, 255, "kex_exchange_identification: read: Connection reset by peer")
+    assert "cannot be reached" in text and "`ssh " not in text and text.endswith("when this one has less to do.")

@@ -178,3 +178,10 @@ def test_a_serial_number_has_twenty_bytes_and_stays_unique() -> None:
     assert len(set(serials)) == 2
     assert all(len(serial.encode()) <= 20 for serial in serials)
     assert qemu.serial("a" * 20) == "a" * 20
+
+
+def test_kvm_is_tried_without_a_kernel_by_a_boot_sector() -> None:
+    assert len(qemu.BOOT_SECTOR) == 512 and qemu.BOOT_SECTOR.endswith(b"\x55\xaa")
+    line = qemu.bare_probe(Path("/d/a,b"), "kvm")
+    assert "-kernel" not in line and line[line.index("-accel") + 1] == "kvm"
+    assert any("file.filename=/d/a,,b" in word for word in line)
