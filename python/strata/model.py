@@ -104,6 +104,7 @@ class LayerInfo:
     lacks: Mapping[str, str] = field(default_factory=dict)
     lacks_by: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, once that argument is given
     only_for: Mapping[str, str] = field(default_factory=dict)  # program of `tools` -> what it is needed for alone
+    asks_by: Mapping[str, str] = field(default_factory=dict)  # argument -> what it asks of the engine below
     work: Work = Work()  # what building one takes, where that is seconds
     brought: tuple[Brought, ...] = ()  # what `strata doctor` lists by itself
 
@@ -385,6 +386,22 @@ class Facts:
     io_control: str = ""  # the version of cgroups by which I/O can be limited: "1", "2"; "": by none
     without: frozenset[str] = frozenset()  # known to have been left out of the kernel that runs: "xfs quotas"
     emulated: bool = False  # its processor is emulated by QEMU
+    io_uring_disabled: str = ""  # kernel.io_uring_disabled, where that keeps this user from io_uring: "1", "2"
+
+    @property
+    def io_uring_lacking(self) -> str:
+        """Why there is no io_uring here, and what to do, but for what to take instead; "": there is one.
+
+        Sources: io_uring_setup(2), since Linux 5.1; the kernel's admin-guide/sysctl/kernel, since 6.6.
+        """
+        if self.kernel < (5, 1):
+            return f"The kernel {self.kernel_text} has no io_uring; boot Linux 5.1 or newer"
+        if self.io_uring_disabled:
+            return (
+                f"io_uring is switched off here (kernel.io_uring_disabled is {self.io_uring_disabled}); switch it on "
+                "with `sysctl kernel.io_uring_disabled=0`"
+            )
+        return ""
 
 
 # ---------------------------------------------------------------- drivers

@@ -63,6 +63,15 @@ done
 echo '@io_control'
 if grep -qsw io /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/unified/cgroup.controllers; then echo 2
 elif [ -e /sys/fs/cgroup/blkio/blkio.throttle.read_bps_device ]; then echo 1; fi
+echo '@io_uring_disabled'
+off=$(cat /proc/sys/kernel/io_uring_disabled 2>/dev/null)
+# With 1 it is there for who has CAP_SYS_ADMIN (bit 21), and for a group.
+if [ "$off" = 1 ]; then
+  able=$(sed -n 's/^CapEff:[[:space:]]*/0x/p' /proc/self/status)
+  group=$(cat /proc/sys/kernel/io_uring_group)
+  if [ $((${able:-0} >> 21 & 1)) = 1 ] || id -G | tr ' ' '\n' | grep -qxF -e "$group"; then off=0; fi
+fi
+echo "$off" | grep -x '[12]'
 echo '@without'
 # XFS tells of its quotas here wherever it has them.
 if [ -d /proc/fs/xfs ] && [ ! -e /proc/fs/xfs/xqm ]; then echo 'xfs quotas'; fi
@@ -130,6 +139,7 @@ def parse(text: str) -> Facts:
         free_bytes=number("free"),
         machine_id=first("machine_id"),
         io_control=first("io_control"),
+        io_uring_disabled=first("io_uring_disabled"),
         cgroups=frozenset(line.strip() for line in sections.get("cgroups", []) if line.strip()),
         id_maps=frozenset(line.strip() for line in sections.get("id_maps", []) if line.strip()),
         without=frozenset(line.strip() for line in sections.get("without", []) if line.strip()),

@@ -45,10 +45,9 @@ def module_reasons(layer: str, facts: Facts, modules: Sequence[str]) -> list[str
 
 
 def io_uring_reasons(spec: Call, facts: Facts) -> list[str]:
-    """Of a layer with `aio`. Source: io_uring_setup(2), since Linux 5.1."""
-    if spec["aio"] != "io_uring" or facts.kernel >= (5, 1):
-        return []
-    return [f"The kernel {facts.kernel_text} has no io_uring; boot Linux 5.1 or newer, or choose another aio."]
+    """Of a layer with `aio`."""
+    lacking = facts.io_uring_lacking if spec["aio"] == "io_uring" else ""
+    return [f"{lacking}, or choose another aio."] if lacking else []
 
 
 def fields(seen: Sequence[Completed], index: int) -> dict[str, list[str]]:

@@ -122,6 +122,8 @@ class FioPreset:
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         found = _fio.reasons(facts) + _fio.block_reasons(spec, direct=bool(spec["direct"]))
+        if spec["ioengine"] == "io_uring" and facts.io_uring_lacking:
+            found.append(f"{spec.text}: {facts.io_uring_lacking}, or choose another ioengine.")
         runtime = next(param for param in self.info.params if param.name == "runtime")
         if spec.variant == "study" and spec["runtime"] != runtime.default:
             found.append(f"{spec.text}: the study runs to its end; leave out runtime, or leave out @study")

@@ -51,14 +51,17 @@ class FioFile:
     )
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return _fio.reasons(facts)
+        found = _fio.reasons(facts)
+        if facts.io_uring_lacking and any(job.get("ioengine") == "io_uring" for job in _fio_jobfile.jobs(_text(spec))):
+            found.append(f"{spec.text}: {facts.io_uring_lacking}, or write another ioengine into the file.")
+        return found
 
     def checks(self, spec: Call) -> list[Command]:
         """Raises Refused when the job file could write outside its target."""
         return [Command(("fio", "--parse-only", "-"), timeout_s=60.0, stdin=_content(spec))]
 
     def data_bytes(self, spec: Call) -> int:
-        return _fio_jobfile.data_bytes(str(spec["content"]))
+        return _fio_jobfile.data_bytes(_text(spec))
 
     def primary_of(self, spec: Call) -> Metric:
         return declared(self.info, str(spec["primary"]))
@@ -103,11 +106,15 @@ class FioFile:
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
-        return _fio_json.read(output, sequential_groups=_fio_jobfile.groups(str(spec["content"])) > 1)
+        return _fio_json.read(output, sequential_groups=_fio_jobfile.groups(_text(spec)) > 1)
+
+
+def _text(spec: Call) -> str:
+    return str(spec["content"])
 
 
 def _content(spec: Call) -> str:
-    content = str(spec["content"])
+    content = _text(spec)
     reasons = _fio_jobfile.refusals(content)
     if reasons:
         raise Refused([f"the job file {spec.path}, {reason}" for reason in reasons])

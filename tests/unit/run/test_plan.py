@@ -447,3 +447,37 @@ def test_of_a_file_system_in_a_guest_the_guest_s_kernel_decides() -> None:
 def test_a_container_s_root_is_not_smaller_than_its_file_system_takes(engine: str, root: str, small: bool) -> None:
     skipped = plan(f"disk | lvmthin(zero=off) | {engine.format(root)}", "container/lifecycle(2)").skipped.values()
     assert any("make base_size= larger, or choose fs=ext4" in reason for each in skipped for reason in each) is small
+
+
+def test_a_limit_on_a_container_is_the_engines_to_hold() -> None:
+    limited = "disk | ext4 | podman{} | container(write_bps=1M)"
+    able = replace(FACTS, io_control="1")
+    (reasons,) = plan(limited.format(""), facts=able).skipped.values()  # of what else podman needs
+    assert not any("limit" in reason for reason in reasons), reasons
+    (reasons,) = plan(limited.format("(user=strata)"), facts=able).skipped.values()
+    assert any("to limit, and a user's own Podman may not" in reason for reason in reasons), reasons
+    (reasons,) = plan(limited.format("")).skipped.values()
+    assert any("limits no I/O here" in reason and "leave write_bps out" in reason for reason in reasons), reasons
+
+
+@pytest.mark.parametrize(
+    ("below", "where"), [("docker | container", "container"), ("podman", "container"), ("raw", "qsd or vm")]
+)
+def test_a_limit_where_none_can_stand_is_sent_to_where_it_can(below: str, where: str) -> None:
+    with pytest.raises(BadInput, match=rf"what it holds is an argument of {where}, so write \w+\(read_iops=\.\.\.\)"):
+        plan(f"disk | ext4 | {below} | limit(write_bps=10M)")
+
+
+def test_io_uring_that_is_switched_off_is_said_before() -> None:
+    off = replace(FACTS, io_uring_disabled="2")
+    (reasons,) = plan("disk | vm(aio=io_uring)", facts=off, guests=HAS_GUESTS).skipped.values()
+    (reason,) = (reason for reason in reasons if "io_uring" in reason)
+    assert "kernel.io_uring_disabled is 2" in reason and reason.endswith("or choose another aio.")
+    with pytest.raises(BadInput, match=r"`sysctl kernel\.io_uring_disabled=0`, or choose another ioengine"):
+        plan("disk | ext4", "fio/randread-4k-qd32(ioengine=io_uring)", facts=off)
+    assert plan("disk | ext4", "fio/randread-4k-qd32", facts=off).runnable
+    # It is the guest's kernel that fio asks there.
+    inside = replace(HAS_GUESTS, facts=off)
+    with_io_uring = "fio/randread-4k-qd32(ioengine=io_uring)"
+    (reasons,) = plan("disk | vm", with_io_uring, guests=inside).skipped.values()
+    assert any("switched off" in reason for reason in reasons)

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.errors import Refused, WorkloadFailed
 from strata.model import Kind, Target, TrialOutput
-from strata.workloads import _fio_jobfile, find
+from strata.workloads import _fio_jobfile, find, workloads
 
-from .workload_calls import call, captured
+from .workload_calls import FACTS, call, captured
 
 DIRECTORY = Target(Kind.DIRECTORY, "/target", None)
 DEVICE = Target(Kind.BLOCK, "/dev/disk/by-id/target", None)
@@ -216,3 +218,11 @@ def test_what_is_not_refused_stays_in_the_target(lines: list[str]) -> None:
         if key.strip() not in ("bssplit", "cmdprio_bssplit", "description", "random_distribution"):
             assert value == "/target" or "/" not in value
     assert "directory=/target" in aimed
+
+
+def test_io_uring_that_is_switched_off_is_said() -> None:
+    off = replace(FACTS, io_uring_disabled="1")
+    uring = call("fio:", content="[a]\nioengine=io_uring\nsize=1M\n")
+    (reason,) = workloads()["fio:"].reasons_not_to_run(uring, off)
+    assert "kernel.io_uring_disabled is 1" in reason and "another ioengine" in reason
+    assert workloads()["fio:"].reasons_not_to_run(call("fio:", content=GOOD), off) == []
