@@ -350,6 +350,14 @@ class Expander:
             if kind is None or kind in info.accepts or not info.accepts:
                 continue
             fits = False
+            if holders := self._holders(info, node.call.name, kind):
+                first = info.params[0].name
+                self.problems.add(
+                    at,
+                    f"{info.name} cannot stand on {node.call.name}; what it holds is an argument of "
+                    f"{listed(holders).replace(' and ', ' or ')}, so write {holders[0]}({first}=...) instead",
+                )
+                continue
             wants = listed(_KINDS[k] for k in Kind if k in info.accepts).replace(" and ", " or ")
             between = sorted(
                 name
@@ -362,6 +370,19 @@ class Expander:
                 f"{info.name} sits on {wants}, but {node.call.name} gives {_KINDS[kind]}; {way}, or change the order",
             )
         return fits
+
+    def _holders(self, info: LayerInfo, below: str, kind: Kind) -> list[str]:
+        """Layers that have the arguments of a condition as their own: the one below, or any over such a kind."""
+        asked = {(param.name, param.group) for param in info.params}
+        if info.provides is not None or not asked or not all(group for _, group in asked):
+            return []
+
+        def holds(layer: LayerInfo) -> bool:
+            return asked <= {(param.name, param.group) for param in layer.params}
+
+        if holds(self.layers[below]):
+            return [below]
+        return sorted(name for name, layer in self.layers.items() if kind in layer.accepts and holds(layer))
 
     def _can(self, at: At, info: LayerInfo, below: Sequence[Node]) -> bool:
         """Whether something below every input offers what this layer needs."""

@@ -36,6 +36,16 @@ def asked(spec: Call) -> dict[str, int]:
     return {name: int(value) for name, *_ in _LIMITS if (value := spec[name]) is not None}
 
 
+def words(spec: Call) -> list[str]:
+    """As clients of engines take them (_throttle): "limit:write-bps=1048576"."""
+    return [f"limit:{name.replace('_', '-')}={value}" for name, value in asked(spec).items()]
+
+
+def asks() -> dict[str, str]:
+    """Of a layer that has its limits held by the engine below: `LayerInfo.asks_by`."""
+    return {name: "limit" for name, *_ in _LIMITS}
+
+
 def throttle_group(spec: Call) -> str | None:
     """QEMU's object "limit" that holds them; None: none are asked for."""
     limits = asked(spec)

@@ -1,6 +1,8 @@
 """A container that runs: what runs on a directory runs in it, on its root or on a volume.
 
-Its programs are this machine's own, from a /usr that it may only read: the same fio measures inside and outside.
+Its programs are this machine's own, from a /usr that it may only read: the same fio measures inside and outside. What
+is limited is what its control group is: with version 1 of those reads and direct writes, not what the kernel writes
+back out of the page cache later.
 """
 
 from __future__ import annotations
@@ -8,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.errors import BadInput
+from strata.layers import _limits
+from strata.layers._device import fields
 from strata.layers._steps import output, said, sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 DATA = "/data"
 _NAME = "box"
 _PATH = "PATH=/strata:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_TOOLS = {"tar": "tar", "busybox": "busybox-static", "find": "findutils"}
+_LIMIT_TOOLS = {"awk": "mawk", "findmnt": "util-linux"}  # of the clients' words for limits
 
 INFO = LayerInfo(
     name="container",
@@ -27,15 +34,17 @@ INFO = LayerInfo(
             choices=("root", "volume"),
             positional=True,
         ),
+        *_limits.params("the engine, or by the container's control group where the engine has no option for it"),
     ),
     accepts=frozenset({Kind.ENGINE}),
     provides=Kind.CONTAINER,
-    tools={"tar": "tar", "busybox": "busybox-static", "find": "findutils"},
+    tools={**_TOOLS, **_LIMIT_TOOLS},
+    asks_by=_limits.asks(),
 )
 
-# $1 client, $2 place, $3 scratch, $4 root or volume. The volume lies beside what the engine keeps.
+# $1 client, $2 place, $3 scratch, $4 root or volume, the rest: limits. The volume lies beside what the engine keeps.
 _START = """\
-client=$1 dir=$2 scratch=$3 on=$4
+client=$1 dir=$2 scratch=$3 on=$4; shift 4
 root=$dir/root
 mkdir -- "$root" && cd "$root" || exit 1
 mkdir bin data dev etc proc strata sys tmp usr var || exit 1
@@ -52,7 +61,7 @@ printf '%s\\n' '#!/strata/busybox sh' 'trap exit TERM' '/strata/busybox sleep 21
 chmod +x stay || exit 1
 tar --create --file "$dir/root.tar" . && "$client" load "$dir/root.tar" box >/dev/null || exit 1
 cd / && rm -rf -- "$root" "$dir/root.tar" || exit 1
-set -- "/usr:/usr:ro" "$scratch:$scratch"
+set -- "$@" "/usr:/usr:ro" "$scratch:$scratch"
 if [ "$on" = volume ]; then
   volume=$(readlink -f -- "${client%/*}/storage")/strata-volume
   mkdir -- "$volume" && set -- "$@" "$volume:/data" || exit 1
@@ -92,7 +101,15 @@ class ContainerDriver:
         return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return standard_reasons(facts, self.info.tools)
+        asked = _limits.asked(spec)
+        reasons = standard_reasons(facts, {**_TOOLS, **(_LIMIT_TOOLS if asked else {})})
+        if asked and not facts.io_control:
+            reasons.append(
+                f"The kernel {facts.kernel_text} limits no I/O here (neither io of cgroup version 2 nor blkio.throttle "
+                f"of version 1), so no engine can; leave {', '.join(asked)} out, or boot a kernel with "
+                "CONFIG_BLK_DEV_THROTTLING."
+            )
+        return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         if spec["on"] == "volume" and below[0].thin_pool is not None:
@@ -105,12 +122,13 @@ class ContainerDriver:
         return Provides(Kind.CONTAINER, DATA, below[0].size_bytes, ours=below[0].ours, inside=inside, sweep=sweep)
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        start = sh(_START, below[0].path, place.dir, place.scratch, str(spec["on"]))
+        start = sh(_START, below[0].path, place.dir, place.scratch, str(spec["on"]), *_limits.words(spec))
         # The engine would end it too; asked for here, its end is timed.
         return [Step(start, sh(_STOP, below[0].path), "start the container")]
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        return [sh(_LOOK, below[0].path)]
+        limits = [Command((below[0].path, "limits", _NAME))] if _limits.asked(spec) else []
+        return [sh(_LOOK, below[0].path), *limits]
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         mounts = output(seen, 0)
@@ -121,7 +139,20 @@ class ContainerDriver:
             return ["container: what it has mounted cannot be read; report this as a bug."]
         if (DATA in points) is not (spec["on"] == "volume"):
             return [f"container: {DATA} is {'' if DATA in points else 'not '}a mount of its own."]
-        return []
+        return _unlimited(spec, seen)
+
+
+def _unlimited(spec: Call, seen: Sequence[Completed]) -> list[str]:
+    """What the kernel holds, of every device that it holds it for."""
+    asked = _limits.asked(spec)
+    if asked and output(seen, 1) is None:
+        return [f"container: its limits cannot be read: {said(seen, 1)}."]
+    held = fields(seen, 1) if asked else {}
+    return [
+        f"container: {name} is {' and '.join(now) or 'not limited'} instead of {value}."
+        for name, value in asked.items()
+        if set(now := held.get(name.replace("_", "-"), [])) != {str(value)}
+    ]
 
 
 DRIVER = ContainerDriver()

@@ -58,7 +58,8 @@ def _broken(
         name = f"{layer}.{counter}"
         # A device that all tenants use sees what all of their limits let through.
         alike = sum(each.node is placed.node for each in layout.layers)
-        count, times = (own[name], 1) if name in own else (shared.get(name), alike)
+        devices = _devices(layout, placed, layer)
+        count, times = (own[name], devices) if name in own else (shared.get(name), devices * alike)
         allowed = float(limit) * times
         if count is None or count <= allowed * (wall_s * _OVER + _AT_ONCE_S):
             continue
@@ -69,6 +70,17 @@ def _broken(
             f"allows {most}"
         )
     return found
+
+
+def _devices(layout: Layout, placed: Placed, layer: str) -> int:
+    """How many times a limit holds: an engine has it held for each device that its containers lie on."""
+    if not placed.driver.info.asks_by:
+        return 1
+    tenants_own = layout.block_devices(placed.guest, placed.tenant)
+    for found in (tenants_own, layout.block_devices(placed.guest)):
+        if count := sum(name == layer for name, _ in found):
+            return count
+    return 1
 
 
 def _device_layer(layout: Layout, placed: Placed) -> str:

@@ -123,11 +123,15 @@ def of_target(
 def of_asked(
     stack: Stack, workloads: Sequence[tuple[Call, Workload]], drivers: Mapping[str, LayerDriver], facts: Facts
 ) -> list[str]:
-    """Whether the engine of a stack can do what the workloads ask of it."""
+    """Whether the engine of a stack can do what the workloads and the layers above ask of it."""
     engines = [node.call for node in stack.top.walk() if drivers[node.call.name].info.provides is Kind.ENGINE]
-    reasons = []
+    infos = ((node.call, drivers[node.call.name].info) for node in stack.top.walk())
+    asking = [(call, {ask for name, ask in info.asks_by.items() if _given(call, name)}) for call, info in infos]
     for call, workload in workloads:
-        wanted = {workload.info.asks, *(ask for name, ask in workload.info.asks_by.items() if _given(call, name))}
+        by = (ask for name, ask in workload.info.asks_by.items() if _given(call, name))
+        asking.append((call, {workload.info.asks, *by}))
+    reasons = []
+    for call, wanted in asking:
         for engine in engines:
             info = drivers[engine.name].info
             lacks = dict(info.lacks)

@@ -57,3 +57,22 @@ def test_a_limit_on_reads_from_a_subvolume(tmp_path: Path) -> None:
     (trial,) = view.trials
     assert trial.outcome is Outcome.OK, trial.reason
     assert 0.5 < trial.metrics["direct_limit_ratio"] < 1.1
+
+
+@pytest.mark.parametrize(
+    ("stack", "program"),
+    [
+        ("disk | ext4 | docker | container({})", "dockerd"),
+        ("disk | ext4 | podman | container({})", "podman"),
+        ("disk | ext4 | containerd | container(volume, {})", "ctr"),
+    ],
+)
+def test_a_container_as_a_place_of_workloads_is_limited(stack: str, program: str, tmp_path: Path) -> None:
+    needs(program)
+    load = "fio/randwrite-4k-qd32(bs=64K, size=8M, runtime=4s)"
+    view = run(tmp_path / "run", [stack.format("write_bps=2M")], load, size="disk=2G")
+    assert not view.skipped and not view.failed, (view.skipped, view.failed)
+    (trial,) = view.trials
+    assert trial.outcome is Outcome.OK, trial.reason
+    assert 1 < trial.metrics["bandwidth"] < 2.2 and "limit" not in trial.flags
+    assert left_over(tmp_path / "run") == []

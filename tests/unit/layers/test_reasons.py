@@ -33,6 +33,7 @@ NOT_ALWAYS = {
     "docker": {"fuse-overlayfs", "zfs", "dmsetup", "mkfs.ext4", "mkfs.xfs"},
     "incus": _OF_BACKENDS,
     "lxd": _OF_BACKENDS,
+    "container": {"awk", "findmnt"},
     "containerd": {"buildah", "dmsetup", "mkfs.ext4", "mkfs.xfs"},
     "vm": {"qemu-storage-daemon", "python3:libvirt", "libvirtd", "virtqemud", "qemu-img"},
 }

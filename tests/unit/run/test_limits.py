@@ -10,7 +10,7 @@ from strata.model import Disk, GuestImage, Outcome
 from strata.run import layout, limits
 from strata.run.trial import Trial
 
-DISKS = (Disk("disk", 8 << 30),)
+DISKS = (Disk("disk", 8 << 30), Disk("disk", 8 << 30))
 
 
 def laid_out(expression: str) -> layout.Layout:
@@ -37,6 +37,8 @@ def notes(
         ("disk | xfs | qcow2 | qsd(read_iops=100) | ext4", "qsd.reads"),
         ("disk | ext4 | limit(write_iops=100)", "disk.writes"),
         ("disk | partition | limit(write_iops=100)", "partition.writes"),
+        ("disk | ext4 | docker | container(write_iops=100)", "disk.writes"),
+        ("disk | lvm | xfs | podman | container(read_iops=100)", "lvm.reads"),
     ],
 )
 def test_what_the_device_counted_is_compared_with_the_limit(expression: str, counter: str) -> None:
@@ -67,6 +69,16 @@ def test_a_tenant_with_a_device_of_its_own_is_judged_by_that() -> None:
     stack = "disk | xfs | tenants(2) | raw | vm(write_iops=100) | ext4"
     assert notes(stack, {"vm.writes": 1000.0}, 2, {"disk.writes": 90000.0}) == ()
     assert len(notes(stack, {"vm.writes": 3000.0}, 2)) == 1
+
+
+def test_an_engine_limits_each_device_of_its_containers() -> None:
+    stack = "2*disk | btrfs(raid1) | podman(btrfs) | container(write_iops=100)"
+    assert notes(stack, {"disk.writes": 2200.0}) == ()
+    (said,) = notes(stack, {"disk.writes": 6000.0})
+    assert "allows 200" in said
+    tenants = "disk | lvm | tenants(2) | ext4 | docker | container(write_iops=100)"
+    assert len(notes(tenants, {"lvm.writes": 2000.0}, 1)) == 1
+    assert notes("disk | ext4 | tenants(2) | docker | container(write_iops=100)", {}, 1, {"disk.writes": 2200.0}) == ()
 
 
 def test_of_what_is_not_known_nothing_is_said() -> None:
