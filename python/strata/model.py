@@ -149,7 +149,7 @@ class Call:
 
     name: str
     text: str  # canonical: arguments in the driver's order, defaults left out, units normalised
-    # every param, defaults in; for a path family also "content", the text of the file
+    # every param, defaults in; for a path family also "content", the text of the file, and "file", where it lies
     values: Mapping[str, Value | None] = field(compare=False, hash=False, repr=False)
     variant: str | None = None  # workloads: what follows "@"
     path: str | None = None  # workloads of a path family: what follows ":"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, get_args
@@ -13,7 +13,7 @@ from strata.campaign import Campaign, DiskSpec
 from strata.campaign import testbed as testbeds
 from strata.campaign.source import did_you_mean, listed
 from strata.errors import BadInput, Problem
-from strata.model import WriteCache
+from strata.model import Call, WriteCache
 from strata.run import session
 
 T = TypeVar("T")
@@ -48,13 +48,14 @@ def campaign(
                 for text in loads
                 for call in campaigns.parse_workloads(text, workloads.catalogue(), where="-w", read_file=_read)
             ]
-            written = replace(written, workloads=tuple(named))
+            written = replace(written, workloads=_lying(named, Path.cwd()))
     elif profile is not None:
         raise BadInput("--profile chooses a profile of a campaign file; give one, or leave it out.")
     else:
         written = campaigns.from_expressions(
             what, loads, layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=_read
         )
+        written = replace(written, workloads=_lying(written.workloads, Path.cwd()))
     return _with_disks(_placed(written, where or Where()), sizes, where or Where())
 
 
@@ -140,7 +141,7 @@ def is_file(what: Sequence[str]) -> bool:
 
 
 def _load(path: Path, profile: str | None) -> Campaign:
-    return campaigns.load(
+    read = campaigns.load(
         _read_or_refuse(path),
         where=str(path),
         layers=layers.catalogue(),
@@ -148,6 +149,15 @@ def _load(path: Path, profile: str | None) -> Campaign:
         # files that a campaign names lie beside it
         read_file=lambda name: _read(str(path.parent / name)),
         profile=profile,
+    )
+    return replace(read, workloads=_lying(read.workloads, path.parent))
+
+
+def _lying(calls: Iterable[Call], directory: Path) -> tuple[Call, ...]:
+    """With where their files lie: what a file needs beside itself is taken from there."""
+    return tuple(
+        replace(call, values={**call.values, "file": str((directory / call.path).absolute())}) if call.path else call
+        for call in calls
     )
 
 

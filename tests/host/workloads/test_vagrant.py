@@ -30,7 +30,7 @@ here=$(dirname -- "$0")
 echo "$* provider=$VAGRANT_DEFAULT_PROVIDER machines=$STRATA_MACHINES" >> "$here/calls"
 case $1 in
   --version) echo "Vagrant 2.3.4" ;;
-  up) grep -q 'vm.box' "$VAGRANT_CWD/Vagrantfile" || exit 1
+  up) grep -q 'vm.box' "$VAGRANT_CWD/Vagrantfile" && [ -e "$VAGRANT_CWD/provision.sh" ] || exit 1
       mkdir -p "$VAGRANT_DOTFILE_PATH" && : > "$here/machine" && sleep "$(cat "$here/takes")" ;;
   status) printf '1,default,metadata,provider,virtualbox\\n1,default,state,%s\\n' \
             "$([ -e "$here/machine" ] && cat "$here/state" || echo not_created)" ;;
@@ -48,12 +48,16 @@ def tools(tmp_path: Path) -> Path:
         (folder / name).chmod(0o755)
     (folder / "takes").write_text("0.5")
     (folder / "state").write_text("running")
-    (tmp_path / "Vagrantfile").write_text('Vagrant.configure("2") { |config| config.vm.box = "debian/trixie64" }\n')
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "provision.sh").write_text("true\n")
+    (tmp_path / "files" / "Vagrantfile").write_text(
+        'Vagrant.configure("2") { |config| config.vm.box = "debian/trixie64" }\n'
+    )
     return folder
 
 
 def start(tmp_path: Path, tools: Path) -> subprocess.Popen[str]:
-    argv = [STRATA, "run", STACK, "-w", f"vagrant:{tmp_path}/Vagrantfile", "--size", "disk=256M", "--rounds", "1"]
+    argv = [STRATA, "run", STACK, "-w", f"vagrant:{tmp_path}/files/Vagrantfile", "--size", "disk=256M", "--rounds", "1"]
     return subprocess.Popen(
         [*argv, "--out", str(tmp_path / "run")],
         env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
@@ -72,7 +76,7 @@ def test_up_is_timed_and_the_machine_is_gone(tmp_path: Path, tools: Path) -> Non
     assert trial.outcome is Outcome.OK, trial.reason
     assert 0.4 < trial.metrics["up_s"] < 60 and trial.metrics["machines"] == 1
     calls = [line.split() for line in (tools / "calls").read_text().splitlines()]
-    ours = [line for line in calls if line[0] != "--version"]
+    ours = [line for line in calls if line[0] not in ("--version", "box")]
     assert [line[0] for line in ours][:3] == ["up", "status", "destroy"]
     assert all("provider=virtualbox" in line and {"run", "work"} <= set(line[-1].split("/")) for line in ours)
     assert not (tools / "machine").exists() and not list((tmp_path / "run" / "work").glob("*"))

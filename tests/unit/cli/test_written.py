@@ -102,3 +102,17 @@ def test_mistakes(path: str, where: Where, sentence: str) -> None:
 
 def test_a_size_for_a_role_that_is_not_there_is_a_mistake(path: str) -> None:
     assert len(wrong(path, Where(models=("hdd",)), ("hd=1G",))) == 2, "both at once"
+
+
+def test_a_file_is_known_by_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "Vagrantfile").write_text("x")
+    (tmp_path / "own" / "c.yaml").write_text(
+        "stacks: [disk | ext4 | vagrant(virtualbox)]\nworkloads: ['vagrant:Vagrantfile']\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    stacks = ["disk | ext4 | vagrant(virtualbox)"]
+    asked: list[tuple[list[str], list[str]]] = [(stacks, ["vagrant:own/Vagrantfile"]), (["own/c.yaml"], [])]
+    for what, loads in asked:
+        (call,) = campaign(what, loads, []).workloads
+        assert call["file"] == str(tmp_path / "own" / "Vagrantfile")

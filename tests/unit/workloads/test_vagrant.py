@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from strata.errors import WorkloadFailed
@@ -55,6 +57,42 @@ def test_without_machines_that_run_there_is_no_figure() -> None:
 def test_the_machines_are_destroyed_whatever_came_of_them() -> None:
     plan = workloads()["vagrant:"].plan(call("vagrant:", content="x"), Target(Kind.DIRECTORY, "/t", None), "/s", 1)
     script = plan.measure.argv[2]
-    up, destroy = script.index("vagrant up >"), script.index("vagrant destroy -f >> log 2>&1\ngone")
+    up, destroy = script.index("vagrant up >"), script.index("vagrant destroy -f >> .strata/log 2>&1\ngone")
     assert up < script.index("status --machine-readable") < destroy and "&&" not in script[up:destroy]
-    assert plan.put == {"/s/Vagrantfile": "x"}
+    assert plan.put == {"/s/Vagrantfile": "x"} and plan.prepare == ()
+
+
+VAGRANTFILE = """\
+# config.vm.box = "old/box"
+Vagrant.configure("2") do |config|
+  config.vm.box = "debian/trixie64"
+  config.vm.define("db") { |db| db.vm.box = 'generic/alma9' }
+  config.vm.provision "shell", path: "provision.sh"
+end
+"""
+
+
+def test_boxes_are_fetched_before_the_clock_starts() -> None:
+    plan = workloads()["vagrant:"].plan(
+        call("vagrant:", content=VAGRANTFILE), Target(Kind.DIRECTORY, "/t", None), "/s", 1
+    )
+    (fetch,) = plan.prepare
+    assert fetch.argv[3:] == ("sh", "/s", "debian/trixie64", "generic/alma9")
+
+
+def test_a_box_that_up_had_to_fetch_is_told_of() -> None:
+    had, has = "debian/trixie64 (libvirt, 13.1)\n", "debian/trixie64 (libvirt, 13.1)\nown (libvirt, 0)\n"
+    assert read(before=has, after=has).notes == ()
+    (note,) = read(before=had, after=has).notes
+    assert note.startswith("up_s has the download of the box own (libvirt, 0) in it")
+    none = "There are no installed boxes! Use `vagrant box add` to add some.\n"
+    assert len(read(before=none, after=had).notes) == 1
+
+
+def test_a_file_brings_what_lies_beside_it() -> None:
+    written = call("vagrant:", content="x")
+    lying = replace(written, values={**written.values, "file": "/own/Vagrantfile"})
+    workload = workloads()["vagrant:"]
+    (bring,) = workload.plan(lying, Target(Kind.DIRECTORY, "/t", None), "/s", 1).prepare
+    assert bring.argv[3:] == ("sh", "/own/Vagrantfile", str(64 << 20), "/s")
+    assert workload.checks(written) == [] and "/own/Vagrantfile" in workload.checks(lying)[0].argv
