@@ -215,7 +215,7 @@ def test_a_machine_that_is_not_there(connect: Connect, sshd: Sshd) -> None:
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))
         server = Server(sshd.server.destination, taken.getsockname()[1], sshd.server.identity)
-        with pytest.raises(HostLost, match=r"cannot be reached \(.*Connection refused.*; Strata started that machine itself"):
+        with pytest.raises(HostLost, match=r"cannot be reached \(.*Connection refused.*; Strata started that"):
             connect(server)
 
 
