@@ -126,7 +126,7 @@ INFO = LayerInfo(
     brought=(
         Brought(
             "vm(image=/PATH, key=/PATH, os={linux, windows})",
-            {"image": "/PATH", "key": "/PATH", "os": "windows"},
+            {"image": "/PATH", "key": "/PATH", "os": "windows", "memory": 4 << 30},
             (PROGRAM, "qemu-img", "ssh"),
             "You bring the image, which boots by BIOS, with an ssh server that takes your key, and fio in its PATH; "
             "one of Windows with the virtio drivers too (viostor, vioscsi), unless you write bus=sata or bus=nvme.",
