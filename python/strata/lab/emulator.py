@@ -14,8 +14,9 @@ from strata.hosts.local import LocalHost
 from strata.hosts.process import Started
 from strata.lab import qemu
 from strata.lab.image import Image
-from strata.lab.qemu import Accel, Clock
+from strata.lab.qemu import Clock
 from strata.model import Command
+from strata.processors import Accel
 
 _KVM = Path("/dev/kvm")
 # A kernel without a root ends in a panic, and QEMU with it: under KVM in two seconds.

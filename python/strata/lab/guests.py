@@ -12,8 +12,8 @@ from strata.hosts.ssh import HOST_ALIAS, Identity, Server
 from strata.lab import initramfs, qemu
 from strata.lab.image import Image
 from strata.lab.initramfs import Entry
-from strata.lab.qemu import Accel
 from strata.model import GuestImage
+from strata.processors import Accel
 
 # Several that boot at once on a busy machine are kept waiting, and the kernel would take its timer to be broken and
 # panic ("IO-APIC + timer doesn't work").

@@ -15,10 +15,10 @@ from strata.hosts.mailbox import PORTS, REGION_BYTES
 from strata.lab.image import Image
 from strata.lab.models import DiskModel, Limits
 from strata.model import Command, WriteCache
+from strata.processors import ACCELERATOR, CPU, Accel
 from strata.units import human_size
 
 Clock = Literal["real", "virtual"]
-Accel = Literal["kvm", "tcg"]
 
 PROGRAM = "qemu-system-x86_64"
 SSH_USER = "root"
@@ -42,7 +42,7 @@ _KERNEL_VIRTUAL = "nokaslr random.trust_cpu=off"
 
 # The generators behind RDRAND and RDSEED start anew with QEMU, so a machine that is saved and resumed would draw other
 # numbers than one that went on.
-_CPU = {"real": "max", "virtual": "max,-rdrand,-rdseed"}
+_NOT_VIRTUAL = ",-rdrand,-rdseed"
 
 # Room for the NVDIMMs beside the memory, and their slots; both are fixed, since they are part of the saved machine.
 _NVDIMM_SLOTS = 4
@@ -86,7 +86,7 @@ def argv(spec: MachineSpec, wires: Wires, sizes: tuple[int, int], incoming: bool
     image = spec.image
     line = [PROGRAM, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc,nvdimm=on"]
     room = f"size={spec.memory_bytes >> 20}M,slots={_NVDIMM_SLOTS},maxmem={spec.memory_bytes + _NVDIMM_ROOM >> 20}M"
-    line += ["-m", room, "-smp", str(spec.cpus), "-cpu", _CPU[spec.clock]]
+    line += ["-m", room, "-smp", str(spec.cpus), "-cpu", _cpu(spec)]
     line += system(image.root, image.modules, sizes)
     if spec.clock == "virtual":
         assert wires.mailbox is not None and wires.bells is not None
@@ -97,7 +97,7 @@ def argv(spec: MachineSpec, wires: Wires, sizes: tuple[int, int], incoming: bool
             line += ["-chardev", f"file,id=bell{number},path={_quoted(bell)}"]
             line += ["-device", f"isa-debugcon,iobase={port:#x},chardev=bell{number}"]
     else:
-        line += ["-accel", "kvm" if spec.accel == "kvm" else "tcg,thread=multi"]
+        line += ["-accel", ACCELERATOR[spec.accel]]
         forward = "" if wires.ssh_port is None else f",hostfwd=tcp:127.0.0.1:{wires.ssh_port}-:22"
         line += ["-netdev", f"user,id=net,restrict=on{forward}", "-device", "virtio-net-pci,netdev=net,romfile="]
     kernel = KERNEL if spec.clock == "real" else f"{KERNEL} {_KERNEL_VIRTUAL}"
@@ -105,6 +105,10 @@ def argv(spec: MachineSpec, wires: Wires, sizes: tuple[int, int], incoming: bool
     line += ["-append", f"{kernel} strata.clock={spec.clock}"]
     line += ["-serial", f"file:{_quoted(wires.console)}", *wires.qmp]
     return [*line, "-incoming", "defer"] if incoming else line
+
+
+def _cpu(spec: MachineSpec) -> str:
+    return CPU["tcg"] + _NOT_VIRTUAL if spec.clock == "virtual" else CPU[spec.accel]
 
 
 def system(root: PurePath, modules: PurePath, sizes: tuple[int, int]) -> list[str]:
@@ -167,7 +171,7 @@ def no_room(cache: Path, free_bytes: int, wanted_bytes: int) -> str:
 def probe(kernel: Path, console: Path) -> list[str]:
     """A machine under KVM that ends by itself: its kernel finds no root, and panics."""
     line = [PROGRAM, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc"]
-    line += ["-accel", "kvm", "-cpu", _CPU["real"], "-m", "512M", "-kernel", str(kernel), "-append", KERNEL]
+    line += ["-accel", "kvm", "-cpu", CPU["kvm"], "-m", "512M", "-kernel", str(kernel), "-append", KERNEL]
     return [*line, "-serial", f"file:{_quoted(console)}"]
 
 
@@ -200,7 +204,7 @@ BARE_PROBE_CODE = _ENDS_CODE << 1 | 1
 def bare_probe(disk: Path, accel: Accel) -> list[str]:
     """A machine without anybody's kernel: QEMU's firmware starts the boot sector, which ends it."""
     line = [PROGRAM, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", "pc"]
-    line += ["-accel", accel, "-cpu", _CPU["real"], "-m", "64M", "-device", f"isa-debug-exit,iobase={_ENDS_PORT:#x}"]
+    line += ["-accel", accel, "-cpu", CPU[accel], "-m", "64M", "-device", f"isa-debug-exit,iobase={_ENDS_PORT:#x}"]
     line += ["-blockdev", f"driver=raw,node-name=disk,file.driver=file,file.filename={_quoted(disk)}"]
     return [*line, "-device", "ide-hd,drive=disk,bootindex=0"]
 

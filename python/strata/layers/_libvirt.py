@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 from strata.layers import _limits
 from strata.layers._steps import run
 from strata.model import Call, Command, Facts, Guest, Kind, Place, Provides
+from strata.processors import WITHHELD
 
 PYTHON = "/usr/bin/python3"  # Debian's binding is for the system's Python only
 BINDING = "python3:libvirt"
@@ -188,6 +189,8 @@ def domain(spec: Call, below: Provides, guest: Guest, uuid: str, serial: str) ->
     for word in (
         *("-machine", "nvdimm=on", "-m", f"slots=4,maxmem={memory + 4096}M", *guest.image.boot),
         *("-netdev", _NETWORK, "-device", "virtio-net-pci,netdev=net,romfile=,addr=0x1e"),
+        # libvirt 9.0 has no word for FSRS.
+        *(w for name in WITHHELD[guest.image.accel] for w in ("-global", f"max-x86_64-cpu.{name}=off")),
     ):
         ElementTree.SubElement(line, f"{{{_QEMU}}}arg", value=word)
     ElementTree.indent(root)

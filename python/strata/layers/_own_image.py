@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from strata.layers._steps import sh
 from strata.model import Call, Command, Facts, Guest, Kind, Place, Provides, Step
+from strata.processors import ACCELERATOR, CPU
 from strata.units import format_size
 
 _MIB = 1 << 20
@@ -27,7 +28,6 @@ _USER = re.compile(r"[A-Za-z0-9._\\@-]+")
 # libvirt and Proxmox say it of a Windows guest (QEMU: docs/system/i386/hyperv.rst).
 _HYPER_V = "host,hv_relaxed,hv_vapic,hv_spinlocks=0x1fff,hv_time,hv_vpindex,hv_synic,hv_stimer"
 
-_ACCEL = {"kvm": "kvm", "tcg": "tcg,thread=multi"}
 
 # $1 the user's image, $2 their key, $3 what is made. A name does not tell the format: clouds' images are qcow2 and end
 # in .img.
@@ -151,8 +151,9 @@ def program(spec: Call, guest: Guest, place: Place, disk: Sequence[str]) -> list
     """QEMU's command line, but for what `START` adds. `disk`: what is of the disk below."""
     memory = int(spec["memory"] or 0) // _MIB
     line = ["qemu-system-x86_64", "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none"]
-    cpu = _HYPER_V if spec["os"] == "windows" and guest.image.accel == "kvm" else "max"
-    line += ["-no-reboot", "-machine", str(spec["machine"]), "-accel", _ACCEL[guest.image.accel], "-cpu", cpu]
+    accel = guest.image.accel
+    cpu = _HYPER_V if spec["os"] == "windows" and accel == "kvm" else CPU[accel]
+    line += ["-no-reboot", "-machine", str(spec["machine"]), "-accel", ACCELERATOR[accel], "-cpu", cpu]
     line += ["-smp", str(spec["cpus"]), "-m", f"size={memory}M"]
     # What every system has a driver for.
     line += ["-blockdev", f"driver=qcow2,node-name=system,file.driver=file,file.filename={_escaped(_system(place))}"]

@@ -29,6 +29,7 @@ from strata.model import (
     Step,
     Work,
 )
+from strata.processors import ACCELERATOR, CPU
 from strata.units import format_size, human_size
 
 PROGRAM = "qemu-system-x86_64"
@@ -385,7 +386,7 @@ def argv(spec: Call, below: Provides, guest: Guest, place: Place) -> list[str]:
     image = guest.image
     memory = int(spec["memory"] or 0) // _MIB
     line = [PROGRAM, "-name", guest.name, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-    line += ["-machine", f"{spec['machine']},nvdimm=on", "-accel", _ACCEL[image.accel], "-cpu", "max"]
+    line += ["-machine", f"{spec['machine']},nvdimm=on", "-accel", ACCELERATOR[image.accel], "-cpu", CPU[image.accel]]
     line += ["-smp", str(spec["cpus"]), "-m", f"size={memory}M,slots=4,maxmem={memory + 4096}M"]
     line += [*image.boot]
     line += ["-device", "virtio-net-pci,netdev=net,romfile="]
@@ -394,9 +395,6 @@ def argv(spec: Call, below: Provides, guest: Guest, place: Place) -> list[str]:
     else:
         nodes, top = _nodes(spec, below)
     return [*line, *nodes, *_device(spec, top, _serial(guest.name))]
-
-
-_ACCEL = {"kvm": "kvm", "tcg": "tcg,thread=multi"}
 
 
 def _discard(spec: Call) -> str:

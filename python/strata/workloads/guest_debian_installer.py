@@ -27,6 +27,7 @@ from strata.model import (
     Workload,
     WorkloadInfo,
 )
+from strata.processors import ACCELERATOR, CPU
 from strata.units import format_size, human_size, human_time
 from strata.workloads._common import declared, last_lines
 
@@ -140,7 +141,7 @@ dists=$kept/debian/dists/$3
 [ -z "$(find "$dists" -maxdepth 1 -type f -mtime +0 2>/dev/null)" ] || rm -rf -- "$dists"
 echo "$mirror" >"$4/mirror" && echo "$kept" >"$4/kept" && mkdir -p -- "$kept/debian" && : >"$4/fetched" &&
   : >"$4/installed" && : >"$4/on-kvm" && : >"$4/on-installer" && : >"$4/on-booted" || exit 1
-accel=tcg,thread=multi
+accel=TCG
 if [ -w /dev/kvm ]; then
   timeout 30 qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot -machine q35 -accel kvm -cpu max \\
     -m 512M -kernel "$2/linux" -append 'console=ttyS0 panic=-1' -chardev stdio,id=out -serial chardev:out \\
@@ -148,13 +149,14 @@ if [ -w /dev/kvm ]; then
   ! grep -aqF 'Kernel panic' "$4/on-kvm" || accel=kvm
 fi
 echo "$accel" >"$4/accel"
-"""
+""".replace("TCG", ACCELERATOR["tcg"])
 )
 
 # $1 directory of the trial, $2 the same and $3 the target with commas doubled, as QEMU reads them, $4 how it caches,
 # $5 the folder of the installer, the rest: QEMU. It ends by itself when all is well; an installer that shows what it
 # failed at or asks, or a kernel that panics, waits for ever, so the console is watched.
-_INSTALL = """\
+_INSTALL = (
+    """\
 dir=$1 console=$2 target=$3 cache=$4 images=$5; shift 5
 file=$(printf %s "$target" | sed 's/,,/,/g')
 if [ -b "$file" ]; then protocol=host_device format=raw
@@ -163,7 +165,8 @@ else
   format=$(qemu-img info --force-share -- "$file" | sed -n 's/^file format: //p' | head -n 1)
 fi
 accel=$(cat "$dir/accel") || exit 1
-set -- "$@" -accel "$accel" -blockdev "driver=$protocol,node-name=file,filename=$target,$cache" \\
+case $accel in kvm) cpu=KVM_CPU ;; *) cpu=TCG_CPU ;; esac
+set -- "$@" -accel "$accel" -cpu "$cpu" -blockdev "driver=$protocol,node-name=file,filename=$target,$cache" \\
   -blockdev "driver=$format,node-name=disk,file=file,$cache" -device virtio-blk-pci,drive=disk
 qemu=
 trap 'if [ -n "$qemu" ]; then kill -KILL "$qemu" && wait "$qemu"; fi 2>/dev/null' EXIT
@@ -204,15 +207,18 @@ qemu=$!
 watch booted ' login:' || failed "what was installed did not boot" booted
 grep -aqF ' login:' "$dir/on-booted" || failed "what was installed ended as it booted" booted
 echo "boot_s $(since "$began")"
-""".replace(
-    "APPEND",
-    # Its network leads to the mirror only: what QEMU would tell it by DHCP has no way out, and it would ask.
-    f"auto=true priority=critical url=http://{_ADDRESS}/preseed.cfg hostname=strata domain= interface=auto "
-    "netcfg/disable_autoconfig=true netcfg/get_ipaddress=10.0.2.15 netcfg/get_netmask=255.255.255.0 "
-    "netcfg/get_gateway=10.0.2.2 netcfg/get_nameservers=10.0.2.3 netcfg/confirm_static=true "
-    # Emulated on a busy machine it is kept waiting, and the kernel would take its timer to be broken; what follows
-    # the dashes is for the installed one as well.
-    "locale=en_US.UTF-8 DEBIAN_FRONTEND=text no_timer_check console=ttyS0 --- no_timer_check console=ttyS0",
+""".replace("KVM_CPU", CPU["kvm"])
+    .replace("TCG_CPU", CPU["tcg"])
+    .replace(
+        "APPEND",
+        # Its network leads to the mirror only: what QEMU would tell it by DHCP has no way out, and it would ask.
+        f"auto=true priority=critical url=http://{_ADDRESS}/preseed.cfg hostname=strata domain= interface=auto "
+        "netcfg/disable_autoconfig=true netcfg/get_ipaddress=10.0.2.15 netcfg/get_netmask=255.255.255.0 "
+        "netcfg/get_gateway=10.0.2.2 netcfg/get_nameservers=10.0.2.3 netcfg/confirm_static=true "
+        # Emulated on a busy machine it is kept waiting, and the kernel would take its timer to be broken; what follows
+        # the dashes is for the installed one as well.
+        "locale=en_US.UTF-8 DEBIAN_FRONTEND=text no_timer_check console=ttyS0 --- no_timer_check console=ttyS0",
+    )
 )
 
 # As in layers/vm.py: whether the host's page cache is passed by.
@@ -272,7 +278,7 @@ class Installer:
         cache = f"cache.direct={'on' if _DIRECT[str(spec['cache'])] else 'off'}"
         qemu = (
             *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-            *("-machine", "q35", "-cpu", "max", "-smp", str(spec["cpus"])),
+            *("-machine", "q35", "-smp", str(spec["cpus"])),
             *("-m", f"{int(spec['memory'] or 0) // _MIB}M", "-device", "virtio-net-pci,netdev=net,romfile="),
             "-netdev",
             f"user,id=net,ipv6=off,restrict=on,guestfwd=tcp:{_ADDRESS}:80-cmd:{_escaped(server)}",

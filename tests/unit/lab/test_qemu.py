@@ -55,7 +55,7 @@ def test_the_virtual_clock_has_nothing_that_completes_in_real_time() -> None:
     assert not [word for word in line if "virtio" in word or "netdev" in word]
     assert values(line, "-icount") == ["shift=0,align=off,sleep=off"]
     assert values(line, "-accel") == ["tcg,thread=single"]
-    assert values(line, "-cpu") == ["max,-rdrand,-rdseed"]
+    assert values(line, "-cpu") == ["max,-erms,-fsrm,-fsrs,-rdrand,-rdseed"]
     assert values(line, "-rtc") == ["base=2026-01-01,clock=vm"]
     assert values(line, "-incoming") == ["defer"]
     assert [value for value in values(line, "-device") if "debugcon" in value] == [
