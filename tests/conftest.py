@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+
+# As the command does it (strata/cli/__init__.py): before numpy is loaded. A second thread that waits for the first one
+# spins meanwhile, on a processor that other tests want.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_configure() -> None:
