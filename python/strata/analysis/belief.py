@@ -24,6 +24,7 @@ DRAWS = 1000
 WIDENING = 1.25
 JUMP_SHARE, JUMP_SPREAD = 0.03, 0.25  # of stacks that are not what their parts say, and by how much
 TIED_MASS = 0.95
+FEWEST_VISITS = 5  # of the stack that is chosen, before it is called the best
 INTERVAL_Z = 1.959964
 _CANDIDATES = 4
 # Spread of the stacks' own residuals beyond which their factors do not explain them. Of 150 simulated campaigns in

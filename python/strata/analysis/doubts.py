@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,15 +18,18 @@ from strata.model import View
 MANY_VISITS = 40  # of one stack: what a question may cost before it is called too fine
 
 
-def warnings(view: View) -> tuple[Caution, ...]:
-    """Nothing where no model decided, or nothing is measured yet."""
+def warnings(view: View, weights: Sequence[float] | None = None) -> tuple[Caution, ...]:
+    """Nothing where no model decided, or nothing is measured yet.
+
+    `weights`: of the workloads; None: as the run's objective says.
+    """
     if view.rule.design != "adaptive":
         return ()
     found = evidence(view)
     if not found.visited or not found.eligible.size:
         return ()
     posteriors = found.posteriors()
-    belief = belief_of(found, posteriors, weights_of(view), view.rule.within, view.seed)
+    belief = belief_of(found, posteriors, weights or weights_of(view), view.rule.within, view.seed)
     doubts = [*_predicted(found, belief, posteriors[0])]
     for workload, posterior in zip(view.workloads, posteriors, strict=True):
         doubts += _unexplained(posterior, workload.text)

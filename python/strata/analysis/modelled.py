@@ -12,8 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from strata.analysis import certified
 from strata.analysis.additive import Posterior
-from strata.analysis.belief import WIDENING, Belief, visits_to_go
+from strata.analysis.belief import FEWEST_VISITS, WIDENING, Belief, visits_to_go
 from strata.analysis.cells import Array, score_table, unlog
 from strata.analysis.compare import Decision
 from strata.analysis.estimate import Estimate, Metrics, estimates
@@ -22,7 +23,7 @@ from strata.analysis.objective import objective_of, weights_of
 from strata.analysis.pareto import Front, front
 from strata.analysis.rank import Ranking, Row, Unranked, rank
 from strata.analysis.survivors import Standing, standing
-from strata.analysis.verdict import listed, percent
+from strata.analysis.verdict import listed, percent, probability
 from strata.model import View
 
 BY_MODEL = "additive model of the factors, 95 % of its posterior, widened for what is estimated"
@@ -47,8 +48,8 @@ def _behind(found: Ranking, seen: Front, view: View) -> Ranking:
         said.append(f"Without figures of all of them: {listed(seen.without)}.")
     if found.sure is not None and found.leader is not None:
         said.append(
-            f"By the primary metrics alone {found.leader} leads, within {percent(view.rule.within)} of the best with a "
-            f"chance of {found.sure:.2f}."
+            f"By the primary metrics alone {found.leader} leads, P(within {percent(view.rule.within)} of the best) "
+            f"{probability(found.sure)}."
         )
     return replace(found, best=None, undecided=False, rounds_needed=None, sentences=tuple(said))
 
@@ -94,7 +95,8 @@ def by_model(view: View, found: Evidence, weights: Sequence[float], metrics: Met
         Unranked(found.stacks[k], _prediction(found, belief, k), figures.get(found.stacks[k], {}))
         for k in sorted(unseen, key=lambda k: -belief.level[k])
     )
-    settled = belief.sure >= view.rule.confidence and bool(visits[belief.chosen])
+    # As the rule itself stops: a first look at a stack may flatter it.
+    settled = belief.sure >= view.rule.confidence and bool(visits[belief.chosen] >= FEWEST_VISITS)
     leader = found.stacks[belief.chosen]
     return Ranking(
         rows=rows,
@@ -104,7 +106,7 @@ def by_model(view: View, found: Evidence, weights: Sequence[float], metrics: Met
         tied=tuple(found.stacks[k] for k in belief.tied),
         undecided=not settled,
         rounds_needed=None,
-        sentences=_said(view, found, belief, posteriors, unseen, settled),
+        sentences=_said(view, found, belief, posteriors, weights, settled),
         method=_method(posteriors, view),
         sure=belief.sure,
     )
@@ -140,16 +142,17 @@ def _said(
     found: Evidence,
     belief: Belief,
     posteriors: Sequence[Posterior],
-    unseen: Sequence[int],
+    weights: Sequence[float],
     settled: bool,
 ) -> tuple[str, ...]:
     lead, rule = found.stacks[belief.chosen], view.rule
-    chance = f"P(within {percent(rule.within)} of the best) = {belief.sure:.2f}"
-    group = [found.stacks[k] for k in belief.tied]
+    visits = posteriors[0].visits
+    chance = f"P(within {percent(rule.within)} of the best) {probability(belief.sure)}"
+    group = [found.stacks[k] + ("" if visits[k] else " (predicted, never built)") for k in belief.tied]
     said = [f"Best: {lead}. {chance}." if settled else f"Not settled: {lead} leads. {chance}."]
     if len(group) > 1:
         said.append(f"Tied with best: {listed(group)}." if settled else f"May be the best: {listed(group)}.")
-    never = [k for k in unseen if found.stacks[k] not in found.failing]
+    never = [k for k in range(len(found.stacks)) if visits[k] == 0 and found.stacks[k] not in found.failing]
     if never:
         together = float(belief.best[never].sum())
         count = f"{len(never)} of {len(found.stacks)} stacks {'was' if len(never) == 1 else 'were'} never built"
@@ -157,37 +160,47 @@ def _said(
             f"{count}. Stacks that share their parts were, and by them the chance that one of these is the best is "
             f"{together:.2g}. This takes it that parts act alone and in pairs, plus something of a stack's own."
         )
-    if not settled:
-        to_go = visits_to_go(belief, posteriors[0].visits, -math.log1p(-rule.within), rule.confidence)
+    had = int(visits[belief.chosen])
+    if not settled and belief.sure >= rule.confidence:
+        said.append(
+            f"That is as sure as was asked for, but the stack chosen has had {had} of the {FEWEST_VISITS} visits that "
+            "make its figure more than luck: run it again, and it goes on."
+        )
+    elif not settled:
+        to_go = visits_to_go(belief, visits, -math.log1p(-rule.within), rule.confidence)
         much = "many more visits" if to_go is None else f"about {to_go} more visits"
         said.append(f"{rule.confidence:.2f} was asked for; {much} would be needed: run it again, with time enough.")
     if found.failing:
         said.append(f"Not to be chosen, because they fail: {listed(sorted(found.failing))}.")
     if rule.certify:
-        said.append(_certified(view, lead))
+        said.append(_certified(certified.last(view, weights), lead, [found.stacks[k] for k in belief.tied]))
     return tuple(said)
 
 
-def _certified(view: View, lead: str) -> str:
-    named = {trial.stack for trial in view.trials if trial.round >= CERTIFYING}
-    stacks = [stack for stack in view.stacks if stack in named]
-    table = score_table(view, stacks)[:, CERTIFYING:] if stacks else np.zeros((0, 0))
-    if len(stacks) < 2 or table.shape[1] < 2:
+def _certified(seen: certified.Certification | None, lead: str, tied: Sequence[str]) -> str:
+    """`tied`: with the one that leads, by the model."""
+    if seen is None or seen.table.shape[1] < 2 or len(seen.stacks) < 2:
         return "Not certified yet: the shortlist has had no fresh rounds."
-    now = standing(table, -math.log1p(-view.rule.within), view.rule.confidence)
-    best = stacks[now.leader] if now.leader is not None else None
-    alive = [stacks[k] for k in now.alive]
-    if now.settled and lead in alive:
+    if lead not in seen.stacks:
         return (
-            f"Certified within the shortlist ({listed(stacks)}): {table.shape[1]} fresh rounds, judged without the "
-            f"model, leave {listed(alive)}."
+            f"Not certified: {lead} was in none of the fresh rounds, which compared {listed(seen.stacks)}. Run it "
+            "again, with these weights as its --objective if they are others: stacks that lead then get fresh rounds."
         )
-    if lead not in alive:
+    rounds, outside = seen.table.shape[1], [stack for stack in tied if stack not in seen.stacks]
+    if lead not in seen.alive:
         return (
-            f"Not certified: fresh rounds of the shortlist, judged without the model, put {best} before {lead}. "
-            f"Take {best}, or run more visits."
+            f"Not certified: fresh rounds of the shortlist, judged without the model, put {seen.leader} before {lead}. "
+            f"Take {seen.leader}, or run more visits."
         )
-    return f"Not certified yet: after {table.shape[1]} fresh rounds of the shortlist {listed(alive)} are left."
+    if not seen.now.settled:
+        return f"Not certified yet: after {rounds} fresh rounds of the shortlist {listed(seen.alive)} are left."
+    unlisted = (
+        f" Of the {len(tied)} that tie {len(outside)} had none: for those the model alone speaks." if outside else ""
+    )
+    return (
+        f"Certified within the shortlist ({listed(seen.stacks)}): {rounds} fresh rounds, judged without the model, "
+        f"leave {listed(seen.alive)}.{unlisted}"
+    )
 
 
 def _method(posteriors: Sequence[Posterior], view: View) -> str:

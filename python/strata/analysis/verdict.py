@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -109,6 +110,11 @@ def _what_to_do(view: View, facts: Facts) -> str:
         f"differ, or call stacks equal that are further apart than {percent(view.rule.within)} (`within` in the "
         "campaign file)."
     )
+
+
+def probability(chance: float) -> str:
+    """With its sign, for `P(...)`. Rounded down, so that what falls short of a limit does not look as if it met it."""
+    return "> 0.99" if chance > 0.995 else f"= {math.floor(chance * 100 + 1e-9) / 100:.2f}"
 
 
 def percent(fraction: float, sign: str = " %") -> str:

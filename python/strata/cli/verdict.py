@@ -35,7 +35,7 @@ def model_of(directory: Path, *, series: bool = True, weights: str | None = None
 
     view = reader.view(directory, series=series)
     weighed = None if weights is None else _parsed(weights, view)
-    cautions = (*doubts.warnings(view), *preconditioned.warnings(view), *checks.warnings(view))
+    cautions = (*doubts.warnings(view, weighed), *preconditioned.warnings(view), *checks.warnings(view))
     shown = weighed or (objective.weights_of(view) if view.rule.objective else None)
     return report.build(view, modelled.ranking(view, weighed), cautions, shown)
 

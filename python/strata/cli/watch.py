@@ -221,10 +221,11 @@ class _Picture:
 
 def _ranking(directory: Path) -> list[str]:
     from strata.analysis import modelled
+    from strata.analysis.verdict import probability
     from strata.store import reader
 
     ranking = modelled.ranking(reader.view(directory), metrics="primary")
-    rows = [] if ranking.sure is None else [f"P(the first is as good as the best) = {ranking.sure:.2f}"]
+    rows = [] if ranking.sure is None else [f"P(the first is as good as the best) {probability(ranking.sure)}"]
     for row in ranking.rows[:_RANKING_ROWS]:
         ratio = "" if row.ratio is None else f"{row.ratio.point:6.2f}x "
         chance = "" if row.best is None else f" P(best) {row.best:4.2f}"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from strata.analysis import certified
 from strata.analysis.additive import (
     DRIFT_PER_ROOT_HOUR,
     Array,
@@ -25,15 +26,15 @@ from strata.analysis.additive import (
     fit,
     steps_of,
 )
-from strata.analysis.belief import Belief, believe, normal, visits_to_go
+from strata.analysis.belief import FEWEST_VISITS, Belief, believe, normal, visits_to_go
 from strata.analysis.evidence import CERTIFYING, Evidence, evidence
 from strata.analysis.objective import objective_of, weights_of
+from strata.analysis.verdict import probability
 from strata.design import Batch, certify, fronts, stopped, used_up
 from strata.model import View
 from strata.units import human_time
 
 BATCH = 8
-FEWEST_VISITS = 5  # of the stack that is chosen
 FEWEST_AT_START = 16  # stacks
 _SECOND_LOOKS = 4  # of a batch at most
 _SURPRISE = 1.5  # spreads
@@ -228,27 +229,21 @@ def next_batch(
     front = objective_of(view).front
     if front:
         return _for_front(view, found, front, seconds_left, seconds_per_visit)
-    decided = decide(
-        found.shape,
-        found.readings,
-        weights_of(view),
-        found.eligible,
-        margin=-math.log1p(-rule.within),
-        confidence=rule.confidence,
-        seed=view.seed,
-        cost=found.cost,
-        drift=found.drift,
-    )
-    belief = decided.belief
-    assert belief is not None
-    lead, sure = found.stacks[belief.chosen], f"P(within {rule.within:.2g} of the best) = {belief.sure:.2f}"
+    begun = certified.last(view) if rule.certify else None
+    if begun is not None:
+        # Once begun it goes on to its end, whatever its visits make of the model.
+        shortlist = _shortlist(certify.before(view, begun), runnable)
+        if shortlist[0] in begun.stacks or begun.rounds == 1:
+            visits_left = certify.go_on(view, begun, shortlist)
+            if visits_left:
+                return _certification(visits_left, begun.first, seconds_left, seconds_per_visit)
+    decided, belief = _decided(view, found)
+    lead, sure = found.stacks[belief.chosen], f"P(within {rule.within:.2g} of the best) {probability(belief.sure)}"
     if not decided.visits:
-        if rule.certify:
-            batch = _certification(
-                view, [found.stacks[k] for k in _shortlist(belief, found.eligible)], seconds_left, seconds_per_visit
-            )
-            if batch is not None:
-                return batch
+        if rule.certify and (begun is None or lead not in begun.stacks):
+            fresh = certify.begin(view, _shortlist(view, runnable), begun)
+            if fresh:
+                return _certification(fresh, fresh[0][0], seconds_left, seconds_per_visit)
         return stopped(f"Stopped: {lead} is the one to choose, {sure}; {rule.confidence:.2f} was asked for.")
     text = f"{lead} leads, {sure}; {len(belief.tied)} of {len(found.stacks)} stacks may be as good."
     visits = [found.stacks[k] for k in decided.visits]
@@ -277,25 +272,39 @@ def _still_to_start(view: View, shape: Layout, eligible: Ints, stacks: Sequence[
     return [k for k in order if stacks[k] not in tried]
 
 
-def _shortlist(belief: Belief, eligible: Ints) -> list[int]:
-    """The tied group; at least two, for there is nothing to certify about one."""
-    tied = [int(k) for k in belief.tied]
-    if len(tied) > 1:
-        return tied
-    rest = [int(k) for k in eligible if k not in tied]
-    return tied + sorted(rest, key=lambda k: (-belief.best[k], -belief.level[k]))[:1]
+def _decided(view: View, found: Evidence) -> tuple[Next, Belief]:
+    decided = decide(
+        found.shape,
+        found.readings,
+        weights_of(view),
+        found.eligible,
+        margin=-math.log1p(-view.rule.within),
+        confidence=view.rule.confidence,
+        seed=view.seed,
+        cost=found.cost,
+        drift=found.drift,
+    )
+    assert decided.belief is not None
+    return decided, decided.belief
+
+
+def _shortlist(view: View, runnable: Sequence[str]) -> list[str]:
+    """The tied group, the chosen one first; at least two, for there is nothing to certify about one."""
+    found = evidence(view, runnable)
+    _, belief = _decided(view, found)
+    order = [int(k) for k in belief.tied]
+    if len(order) < 2:
+        rest = [int(k) for k in found.eligible if k not in order]
+        order += sorted(rest, key=lambda k: (-belief.best[k], -belief.level[k]))[:1]
+    return [found.stacks[k] for k in order]
 
 
 def _certification(
-    view: View, shortlist: Sequence[str], seconds_left: float | None, seconds_per_visit: float | None
-) -> Batch | None:
-    """None when it is over, or there is nothing to certify."""
-    visits = certify.next_round(view, shortlist)
-    if not visits:
-        return None
+    visits: certify.Visits, first: int, seconds_left: float | None, seconds_per_visit: float | None
+) -> Batch:
     if used_up(len(visits), seconds_left, seconds_per_visit):
         return stopped("Stopped: the budget is used up before the shortlist was certified.")
-    number = visits[0][0] - CERTIFYING + 1
+    number = visits[0][0] - first + 1
     return Batch(tuple(visits), False, f"Round {number} of the certification: {len(visits)} stacks of the shortlist.")
 
 

@@ -16,12 +16,14 @@ def render(model: ReportModel) -> str:
 
 def verdict_json(model: ReportModel) -> dict[str, Any]:
     """What a script asks: who is best, how sure, and what is missing. Figures are in their declared units."""
+    measured = {standing.stack for standing in model.standings}
     return {
         "version": model.version,
         "campaign": model.campaign,
         "sentence": model.verdict.sentence,
         "best": model.verdict.best,
         "tied": list(model.verdict.tied),
+        "predicted": [stack for stack in model.verdict.tied if stack not in measured],  # of the tied: never built
         "undecided": model.verdict.undecided,
         "sure": model.verdict.sure,
         "caveats": list(model.caveats),
