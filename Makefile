@@ -80,7 +80,7 @@ benchmarks: setup lab
 		echo "benchmark: $$each"; $(VENV)/python $$each; \
 	done
 
-# Whether the stated confidence is kept: the long part, some 200 campaigns of each kind (about an hour of one core).
+# Whether the stated confidence is kept: the long part, some 200 campaigns of each kind (about half an hour of one core).
 calibrate: setup-test
 	STRATA_CALIBRATE=$${STRATA_CALIBRATE:-200} nice $(VENV)/pytest tests/unit/design/test_calibration.py tests/unit/analysis/test_calibration.py -m "" --timeout 0 -s
 

@@ -68,8 +68,9 @@ def test_a_tenant_named_again_begins_the_next_trial(tmp_path: Path) -> None:
 
 def test_what_neighbours_cost_is_measured_where_it_is_asked_for(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    # Each may have half of the device at most, and has less while the other works: the limit is of both together.
-    stack = "disk | ext4 | limit(write_iops=200) | tenants(2, neighbours=alone)"
+    # Each may have half of the device at most, and has less while the other works: the limit is of both together. It is
+    # so low that a busy machine comes up to it too.
+    stack = "disk | ext4 | limit(write_iops=100) | tenants(2, neighbours=alone)"
     done = run(out, stack, "fio/randwrite-4k-qd32(runtime=6s, size=16M)", rounds=2)
     assert done.returncode == 0, done.stdout + done.stderr
     trials = reader.view(out).trials
@@ -78,7 +79,7 @@ def test_what_neighbours_cost_is_measured_where_it_is_asked_for(tmp_path: Path) 
         assert trial.outcome is Outcome.OK, trial.reason
         for tenant in (1, 2):
             assert trial.metrics[f"neighbours.tenant{tenant}.slowdown"] == pytest.approx(2, rel=0.35)
-            assert trial.metrics[f"neighbours.tenant{tenant}.alone_iops"] == pytest.approx(200, rel=0.2)
+            assert trial.metrics[f"neighbours.tenant{tenant}.alone_iops"] == pytest.approx(100, rel=0.2)
         assert 0.9 < trial.metrics["neighbours.fairness"] <= 1
     assert "What the neighbours cost" in (out / "report.html").read_text()
     assert not list((out / "work").glob("*"))

@@ -222,7 +222,9 @@ def served_by(model: DiskModel) -> str:
     fixed = as_fixed(model)
     if fixed is None:
         return f"{model.name}, every request computed by strata-engine disk"
-    return f"{model.name}, by null_blk: {fixed.servers} requests at a time, {fixed.time_us:g} us each"
+    said = f"{model.name}, by null_blk: {fixed.servers} requests at a time, {fixed.time_us:g} us each"
+    flush_us = model.service.get("flush_us", 0) if model.write_cache == "volatile" else 0
+    return f"{said}, and flushes take no time (the model's take {flush_us:g} us)" if flush_us else said
 
 
 def caveats(role: str, model: DiskModel, virtual: bool) -> tuple[str, ...]:

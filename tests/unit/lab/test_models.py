@@ -139,7 +139,11 @@ def test_flash_is_too_fast_to_be_computed_and_null_blk_reads_as_it_does() -> Non
         assert fixed is not None
         assert 1e6 / fixed.time_us == pytest.approx(single, rel=0.02)
         assert fixed.servers * 1e6 / fixed.time_us == pytest.approx(deep, rel=0.05)
-        assert f"{fixed.servers} requests at a time" in models.served_by(models.find(name))
+        said = models.served_by(models.find(name))
+        assert f"{fixed.servers} requests at a time" in said
+        # null_blk has no time for a flush, and who relies on one has to know.
+        assert "flushes take no time" in said
+        assert "flushes" not in models.served_by(replace(models.find(name), write_cache="protected"))
 
 
 def test_the_engine_gets_the_model_under_the_names_that_it_knows() -> None:
