@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,10 +64,15 @@ def _front(directory: Path, metrics: str, as_json: bool) -> None:
         return
     print(front.sentence)
     for member in front.members:
-        figures = ", ".join(f"{name} {value:.4g}" for name, value in member.figures.items())
-        print(f"  {member.probability:5.0%}  {member.stack}  ({figures})")
+        print(f"  {member.probability:5.0%}  {member.stack}  ({_shown(member.figures)})")
+    for unjudged in front.unjudged:
+        print(f"      -  {unjudged.stack}  ({_shown(unjudged.figures)})")
     if front.without:
         print(f"Without figures of all of them: {', '.join(front.without)}.")
+
+
+def _shown(figures: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
 
 
 def print_verdict(model: ReportModel, as_json: bool) -> None:

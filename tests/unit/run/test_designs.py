@@ -151,6 +151,13 @@ def test_a_front_has_a_fixed_number_of_visits(tmp_path: Path) -> None:
     assert quick.visits_done == 25
 
 
+def test_a_front_of_one_visit_each_states_no_chance(tmp_path: Path) -> None:
+    view = Machine(tmp_path / "run").run(Rule(rounds=1, objective="pareto:duration_s,create_s"))
+    seen = ranking(view)
+    assert seen.sentences[0].startswith("One visit each with a figure of duration_s, create_s: nothing is known of ")
+    assert not any("1.00" in said for said in seen.sentences)
+
+
 def test_a_race_of_few(tmp_path: Path) -> None:
     view = Machine(tmp_path / "run", "existing(/srv) | null({a, b, c, d})").run(Rule(design="auto"))
     assert view.rule.design == "race"
