@@ -91,14 +91,17 @@ def warnings(view: View) -> tuple[Caution, ...]:
 
 
 def _peeked(view: View) -> Iterator[Caution]:
-    if any(event.kind == "extended" for event in view.events):
+    ways = [event.text for event in view.events if event.kind == "extended"]
+    if ways:
+        seen = "; ".join(ways)
         yield Caution(
             "peeked",
             None,
             None,
-            f"Rounds were added after figures had been seen. The stated confidence of {percent(view.rule.confidence)} "
-            "is that of a number of rounds fixed beforehand; adding until something shows finds differences too often. "
-            "For a claim that must hold, start a new run with that many rounds from the start.",
+            f"Figures had been seen before the number of rounds was fixed: {seen}. The stated confidence of "
+            f"{percent(view.rule.confidence)} is that of a number fixed beforehand, the same for every stack; adding "
+            "until something shows finds differences too often. For a claim that must hold, start a new run with that "
+            "many rounds from the start.",
         )
 
 
