@@ -174,12 +174,16 @@ def _failed(view: View) -> Iterator[Caution]:
         total = len({trial.visit for trial in trials} | set(bad))
         if bad:
             first = str(next(iter(bad.values())) or "no reason was recorded").rstrip(".")
+            figures = any(t.outcome is not Outcome.FAILED for t in trials)
             yield Caution(
                 "failed",
                 stack,
                 None,
                 f"{len(bad)} of {total} visits of {stack} failed in whole or in part ({first}). Its figures are from "
-                f"what worked, which may flatter it: find the cause before you choose it.",
+                "what worked, which may flatter it: find the cause before you choose it."
+                if figures
+                else f"{_all(total)} of {stack} failed ({first}). It has no figures, good or bad: find the cause, or "
+                "leave it out.",
             )
         invalid = [t for t in trials if t.outcome is Outcome.INVALID]
         if invalid:
@@ -190,6 +194,10 @@ def _failed(view: View) -> Iterator[Caution]:
                 f"{len(invalid)} of {len(trials)} trials of {stack} were rejected by a check of the instrument "
                 f"({str(invalid[0].reason or 'no reason was recorded').rstrip('.')}). They are kept and not ranked.",
             )
+
+
+def _all(visits: int) -> str:
+    return f"All {visits} visits" if visits > 1 else "The only visit"
 
 
 def _halted(view: View) -> Iterator[Caution]:
