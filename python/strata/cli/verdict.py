@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # the page is heavy to import, and only what writes it pays
 
 
 def verdict(directory: Path, as_json: bool, weights: str | None = None, pareto: str | None = None) -> None:
+    if pareto is not None and weights is not None:
+        raise BadInput("a front (--pareto) has no weights; ask with --pareto or with --weights, one at a time.")
     if pareto is not None:
         _front(directory, pareto, as_json)
         return

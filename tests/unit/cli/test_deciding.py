@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from strata.analysis.objective import Objective, parse, parse_weights
 from strata.cli.run import Decide, rule_of
+from strata.cli.verdict import verdict
 from strata.errors import BadInput
 from strata.model import Metric, Rule, View, WorkloadView
 
@@ -53,6 +55,11 @@ def test_what_cannot_be_is_refused(decide: Decide, match: str) -> None:
         rule_of(None, PLAIN, False, decide)
 
 
+def test_a_front_and_weights_at_once_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="one at a time"):
+        verdict(tmp_path, as_json=False, weights="oltp=1", pareto="speed,create_s")
+
+
 def view(*texts: str) -> View:
     speed = Metric("speed", "MiB/s", "higher")
     loads = tuple(WorkloadView(text, text, speed, {"speed": speed}) for text in texts)
@@ -74,6 +81,13 @@ def test_weights_that_say_nothing_are_refused(text: str) -> None:
         parse_weights(text, view("fio/randread", "fio/seqwrite", "oltp").workloads)
 
 
+def test_a_workload_that_is_weighed_twice_is_refused() -> None:
+    seen = view("fio/randread", "oltp")
+    for text in ("oltp=1,oltp=2", "oltp=1,lt=0"):
+        with pytest.raises(BadInput, match="is a second weight of oltp; give each workload one"):
+            parse_weights(text, seen.workloads)
+
+
 def test_an_objective_stays_until_another_is_named() -> None:
     kept = replace(PLAIN, objective="oltp=2,backup=1")
     for from_file in (False, True):
@@ -88,6 +102,8 @@ def test_an_objective_stays_until_another_is_named() -> None:
         ("pareto:speed", "two metrics or more"),
         ("pareto:oltp:speed,colour", "'colour' is no metric of this run; they are create_s, space_bytes, speed"),
         ("pareto:speed,create_s", "is a metric of several workloads; write one of fio/randread:speed, oltp:speed"),
+        ("pareto:create_s,space_bytes,create_s", "'create_s' is there already; name each metric once"),
+        ("pareto:oltp:speed,lt:speed", "'lt:speed' is there already"),
         ("speed", "'speed' is not that"),
     ],
 )
