@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +54,53 @@ def test_more_confidence_later_keeps_the_way() -> None:
 def test_what_cannot_be_is_refused(decide: Decide, match: str) -> None:
     with pytest.raises(BadInput, match=match):
         rule_of(None, PLAIN, False, decide)
+
+
+CERTIFIED = replace(PLAIN, design="adaptive", certify=True)
+
+
+@pytest.mark.parametrize(
+    ("kept", "asked", "decide", "said"),
+    [
+        (
+            CERTIFIED,
+            PLAIN,
+            Decide(rounds=3),
+            "with 3 rounds, which visit every stack alike, there is none: ask for no number of rounds, or add --con",
+        ),
+        (CERTIFIED, PLAIN, Decide(design="race"), "with --design race there is none: leave --design out, or add"),
+        (
+            None,
+            replace(PLAIN, certify=True),
+            Decide(),
+            "with the design rounds of this campaign there is none: add --des",
+        ),
+        (
+            replace(PLAIN, design="race"),
+            PLAIN,
+            Decide(confidence="certified"),
+            "with the design race of this run there is none: take --confidence standard.",
+        ),
+        (
+            None,
+            PLAIN,
+            Decide(confidence="certified", rounds=3),
+            "with 3 rounds, which visit every stack alike, there is",
+        ),
+    ],
+)
+def test_no_certificate_is_refused_by_what_was_typed(kept: Rule | None, asked: Rule, decide: Decide, said: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(said)) as refused:
+        rule_of(kept, asked, kept is None, decide)
+    assert decide.confidence or "--confidence certified" not in str(refused.value)
+    assert decide.design or "--design race" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("decide", "design"), [(Decide(rounds=3), "rounds"), (Decide(design="race"), "race")])
+def test_what_the_refusal_says_to_add_is_taken(decide: Decide, design: str) -> None:
+    rule = rule_of(CERTIFIED, PLAIN, False, replace(decide, confidence="standard"))
+    assert (rule.design, rule.certify) == (design, False)
+    assert rule_of(None, replace(PLAIN, certify=True), True, Decide(design="adaptive")).certify
 
 
 def test_a_front_and_weights_at_once_are_refused(tmp_path: Path) -> None:
