@@ -159,7 +159,7 @@ def test_the_same_campaign_goes_on_and_more_rounds_may_be_asked_for(tmp_path: Pa
     assert again.returncode == 0, again.stderr
     after = reader.view(directory)
     assert any(event.kind == "extended" for event in after.events)
-    assert "Rounds were added" in " ".join(again.stdout.split())
+    assert "rounds raised from 1 to 2" in " ".join(again.stdout.split())
     assert [(trial.visit, trial.started_at) for trial in after.trials][:2] == first
     assert sorted((trial.round, trial.stack) for trial in after.trials) == [
         (round_, stack) for round_ in (0, 1) for stack in ("disk | ext4", "disk | xfs")

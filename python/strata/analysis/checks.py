@@ -91,14 +91,17 @@ def warnings(view: View) -> tuple[Caution, ...]:
 
 
 def _peeked(view: View) -> Iterator[Caution]:
-    if any(event.kind == "extended" for event in view.events):
+    ways = [event.text for event in view.events if event.kind == "extended"]
+    if ways:
+        seen = "; ".join(ways)
         yield Caution(
             "peeked",
             None,
             None,
-            f"Rounds were added after figures had been seen. The stated confidence of {percent(view.rule.confidence)} "
-            "is that of a number of rounds fixed beforehand; adding until something shows finds differences too often. "
-            "For a claim that must hold, start a new run with that many rounds from the start.",
+            f"Figures had been seen before the number of rounds was fixed: {seen}. The stated confidence of "
+            f"{percent(view.rule.confidence)} is that of a number fixed beforehand, the same for every stack; adding "
+            "until something shows finds differences too often. For a claim that must hold, start a new run with that "
+            "many rounds from the start.",
         )
 
 
@@ -171,12 +174,16 @@ def _failed(view: View) -> Iterator[Caution]:
         total = len({trial.visit for trial in trials} | set(bad))
         if bad:
             first = str(next(iter(bad.values())) or "no reason was recorded").rstrip(".")
+            figures = any(t.outcome is not Outcome.FAILED for t in trials)
             yield Caution(
                 "failed",
                 stack,
                 None,
                 f"{len(bad)} of {total} visits of {stack} failed in whole or in part ({first}). Its figures are from "
-                f"what worked, which may flatter it: find the cause before you choose it.",
+                "what worked, which may flatter it: find the cause before you choose it."
+                if figures
+                else f"{_all(total)} of {stack} failed ({first}). It has no figures, good or bad: find the cause, or "
+                "leave it out.",
             )
         invalid = [t for t in trials if t.outcome is Outcome.INVALID]
         if invalid:
@@ -187,6 +194,10 @@ def _failed(view: View) -> Iterator[Caution]:
                 f"{len(invalid)} of {len(trials)} trials of {stack} were rejected by a check of the instrument "
                 f"({str(invalid[0].reason or 'no reason was recorded').rstrip('.')}). They are kept and not ranked.",
             )
+
+
+def _all(visits: int) -> str:
+    return f"All {visits} visits" if visits > 1 else "The only visit"
 
 
 def _halted(view: View) -> Iterator[Caution]:

@@ -52,8 +52,13 @@ def parse(text: str, workloads: Sequence[WorkloadView], machine: Mapping[str, Me
     names = _split(text.removeprefix(PARETO))
     if len(names) < 2:
         raise BadInput(f"a front is of two metrics or more; write {PARETO}METRIC,METRIC,... as pareto:iops,lat_p99_ms.")
+    seen: set[tuple[str | None, str]] = set()
     for name in names:
-        find(name, workloads, machine)
+        chosen = find(name, workloads, machine)
+        # One metric may go by several names, so these are no measure.
+        if (chosen.workload, chosen.metric.name) in seen:
+            raise BadInput(f"a front: '{name}' is there already; name each metric once.")
+        seen.add((chosen.workload, chosen.metric.name))
     return Objective(equal, tuple(names))
 
 
@@ -63,6 +68,7 @@ def parse_weights(text: str, workloads: Sequence[WorkloadView]) -> tuple[float, 
     A workload goes by its whole text, or by any part of it that no other has.
     """
     found = dict.fromkeys((workload.text for workload in workloads), 0.0)
+    named: set[str] = set()
     for part in _split(text):
         name, separator, number = part.rpartition("=")
         try:
@@ -78,6 +84,9 @@ def parse_weights(text: str, workloads: Sequence[WorkloadView]) -> tuple[float, 
                 f"weights: '{name}' is {'no workload' if not match else 'several workloads'} of this run; "
                 f"they are {', '.join(found)}."
             )
+        if match[0] in named:
+            raise BadInput(f"weights: '{name}' is a second weight of {match[0]}; give each workload one.")
+        named.add(match[0])
         found[match[0]] = weight
     if not any(found.values()):
         raise BadInput("all weights are 0; give one workload more.")

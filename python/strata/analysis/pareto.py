@@ -1,9 +1,12 @@
 """Who is beaten by no other in several metrics at once, and how sure that is.
 
 A stack is on the front when no other is at least as good in every metric and better by more than the margin in one.
-Each metric of each stack is its mean over visits, whose error is normal with a spread that is pulled towards that of
-all stacks (few visits say little about their own spread). Membership is the share of joint draws in which it is on the
-front. Predictions of stacks that were never built are left out: a front of guesses would be long.
+Membership is the share of joint draws of all means over visits in which it is on the front. The spreads that these
+means err by are estimates too, and are drawn with them: what is usual for all stacks, from all repeats there are (few
+repeats: a wide draw), and each stack's own, pulled towards what is usual, for few visits say little about their own
+spread. The marginal of a mean is Student's t. Where no stack was visited twice nothing is known of the spread, and no
+chance is stated: only who is on the front by the single figures. Predictions of stacks that were never built are left
+out: a front of guesses would be long.
 """
 
 from __future__ import annotations
@@ -16,11 +19,12 @@ import numpy as np
 
 from strata.analysis.cells import Array, Figures, figures, usable
 from strata.analysis.objective import PROVISIONING, SPACE, Chosen, find
+from strata.analysis.verdict import listed
 from strata.model import View
 
 DRAWS = 2000
 LIKELY = 0.5
-_PRIOR_VISITS = 3.0
+_PRIOR_FREEDOM = 3.0  # what the usual spread weighs against a stack's own, in degrees of freedom
 _TAKEN = ".physical_bytes"
 
 
@@ -32,51 +36,60 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Unjudged:
+    """On the front by figures whose spread is not known."""
+
+    stack: str
+    figures: Mapping[str, float]
+    probability: None = None  # for programs, which find it where a member has its own
+
+
+@dataclass(frozen=True, slots=True)
 class Front:
     metrics: tuple[str, ...]
     members: tuple[Member, ...]  # likeliest first; all with more than a small chance
+    unjudged: tuple[Unjudged, ...]  # in their place when nothing is known of the spread
     without: tuple[str, ...]  # stacks with visits that lack a figure
     sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One metric of all stacks, on a scale where larger is better and the margin is a share."""
+
+    level: Array  # means over visits; nan: no figure
+    squares: Array  # sums of squares about them
+    visits: Array
+    shown: Array  # the means, in the metric's unit
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the spread, over all stacks."""
+        return float(np.maximum(self.visits - 1, 0).sum())
 
 
 def front(view: View, names: Sequence[str]) -> Front:
     """`names`: metrics, or WORKLOAD:METRIC where several workloads have it. Raises BadInput."""
     chosen = [find(name, view.workloads, view.machine_metrics) for name in names]
-    trials = usable(view)
-    seen = list(dict.fromkeys(trial.stack for trial in trials))
-    stacks = [stack for stack in view.stacks if stack in set(seen)]
-    means, errors, shown = [], [], []
-    for each in chosen:
-        table = measured(view, each)
-        rows = [list(table.visits.get(stack, {}).values()) for stack in stacks]
-        mean, error = _summaries(rows, table.log)
-        # A metric that may be 0 has no ratios: its margin is a share of its usual size.
-        usual = 1.0 if table.log else float(np.nanmean(np.abs(mean))) or 1.0
-        sign = -1.0 if each.metric.better == "lower" else 1.0
-        means.append(sign * mean / usual)
-        errors.append(error / usual)
-        shown.append([float(np.exp(m)) if table.log else float(m) for m in mean])
-    there = [k for k in range(len(stacks)) if not any(math.isnan(mean[k]) for mean in means)]
+    seen = {trial.stack for trial in usable(view)}
+    stacks = [stack for stack in view.stacks if stack in seen]
+    columns = [_column(measured(view, each), stacks, each.metric.better == "lower") for each in chosen]
+    there = [k for k in range(len(stacks)) if not any(math.isnan(column.level[k]) for column in columns)]
     without = tuple(stacks[k] for k in range(len(stacks)) if k not in there)
     if not there:
-        return Front(tuple(names), (), without, "No front: no stack has a figure of all these metrics yet.")
-    chance = np.random.default_rng([view.seed, len(trials)])
-    level = np.array([mean[there] for mean in means]).T
-    blur = np.array([error[there] for error in errors]).T
+        return Front(tuple(names), (), (), without, "No front: no stack has a figure of all these metrics yet.")
     margin = -math.log1p(-view.rule.within)
-    count = np.zeros(len(there))
-    for _ in range(DRAWS):
-        count += on_front(level + blur * chance.standard_normal(level.shape), margin)
-    share = count / DRAWS
+    shown = [
+        {name: float(column.shown[k]) for name, column in zip(names, columns, strict=True)} for k in range(len(stacks))
+    ]
+    unknown = [name for name, column in zip(names, columns, strict=True) if not column.freedom]
+    if unknown:
+        best = on_front(np.array([column.level[there] for column in columns]).T, margin)
+        leading = tuple(Unjudged(stacks[k], shown[k]) for k, on in zip(there, best, strict=True) if on)
+        return Front(tuple(names), (), leading, without, _unjudged(names, unknown, leading, len(there)))
+    share = _membership(columns, there, margin, np.random.default_rng([view.seed, len(usable(view))]))
     order = [int(k) for k in np.argsort(-share, kind="stable") if share[k] > 1 - view.rule.confidence]
-    members = tuple(
-        Member(
-            stacks[there[k]],
-            float(share[k]),
-            {name: column[there[k]] for name, column in zip(names, shown, strict=True)},
-        )
-        for k in order
-    )
+    members = tuple(Member(stacks[there[k]], float(share[k]), shown[there[k]]) for k in order)
     likely = sum(member.probability >= LIKELY for member in members)
     skipped = {skip.stack for skip in view.skipped}
     never = sum(stack not in skipped for stack in view.stacks) - len(stacks)
@@ -84,10 +97,34 @@ def front(view: View, names: Sequence[str]) -> Front:
     return Front(
         tuple(names),
         members,
+        (),
         without,
         f"On the front of {', '.join(names)}: {likely} of {len(there)} measured stacks, with a chance of a half or "
         f"more; {len(members) - likely} others may be.{rest}",
     )
+
+
+def _unjudged(names: Sequence[str], unknown: Sequence[str], leading: Sequence[Unjudged], measured: int) -> str:
+    return (
+        f"One visit each with a figure of {', '.join(unknown)}: nothing is known of the spread, so no chance of being "
+        f"on the front is stated; run again with --rounds 5. By these figures alone {len(leading)} of {measured} "
+        f"measured stacks are on the front of {', '.join(names)}: {listed([each.stack for each in leading])}."
+    )
+
+
+def _membership(columns: Sequence[_Column], rows: Sequence[int], margin: float, chance: np.random.Generator) -> Array:
+    """Share of joint draws in which each row is on the front. Every column has repeats."""
+    level = np.array([column.level[rows] for column in columns]).T
+    squares = np.array([column.squares[rows] for column in columns]).T
+    visits = np.array([column.visits[rows] for column in columns]).T
+    together = np.array([column.squares.sum() for column in columns])
+    freedom = np.array([column.freedom for column in columns])
+    count = np.zeros(len(rows))
+    for _ in range(DRAWS):
+        usual = together / chance.chisquare(freedom)
+        own = (_PRIOR_FREEDOM * usual + squares) / chance.chisquare(_PRIOR_FREEDOM + visits - 1)
+        count += on_front(level + np.sqrt(own / visits) * chance.standard_normal(level.shape), margin)
+    return count / DRAWS
 
 
 def on_front(level: Array, margin: float) -> Array:
@@ -123,17 +160,17 @@ def measured(view: View, chosen: Chosen) -> Figures:
     return figures(trials, chosen.metric.name)
 
 
-def _summaries(rows: Sequence[Sequence[float]], log: bool) -> tuple[Array, Array]:
-    """Mean of each row and its standard error, on the log scale where `log`; nan where a row is empty."""
-    values = [np.log(row) if log else np.asarray(row, dtype=float) for row in rows]
+def _column(table: Figures, stacks: Sequence[str], lower: bool) -> _Column:
+    rows = [np.array(list(table.visits.get(stack, {}).values()), dtype=float) for stack in stacks]
+    values = [np.log(row) if table.log else row for row in rows]
     mean = np.array([float(v.mean()) if v.size else math.nan for v in values])
-    freedom = sum(max(v.size - 1, 0) for v in values)
-    squares = [float(((v - v.mean()) ** 2).sum()) if v.size else 0.0 for v in values]
-    pooled = sum(squares) / freedom if freedom else 0.0
-    error = np.array(
-        [
-            math.sqrt((_PRIOR_VISITS * pooled + square) / (_PRIOR_VISITS + max(v.size - 1, 0)) / max(v.size, 1))
-            for v, square in zip(values, squares, strict=True)
-        ]
+    squares = np.array([float(((v - v.mean()) ** 2).sum()) if v.size else 0.0 for v in values])
+    # A metric that may be 0 has no ratios: its margin is a share of its usual size.
+    there = mean[~np.isnan(mean)]
+    usual = 1.0 if table.log or not there.size else float(np.abs(there).mean()) or 1.0
+    return _Column(
+        level=(-mean if lower else mean) / usual,
+        squares=squares / usual**2,
+        visits=np.array([float(v.size) for v in values]),
+        shown=np.exp(mean) if table.log else mean,
     )
-    return mean, error

@@ -165,11 +165,28 @@ def _designed(rule: Rule, decide: Decide, kept: Rule | None) -> Rule:
             f"--rounds is how often rounds visit every stack; leave it out, or take --design rounds, not {design}."
         )
     if certify and design in ("rounds", "race"):
-        raise BadInput(
-            f"--confidence certified measures again what a model chose; with --design {design} there is none: "
-            "take --confidence standard."
-        )
+        raise BadInput(_no_model(decide, design, kept))
     return replace(rule, confidence=confidence, certify=certify, design=design)
+
+
+def _no_model(decide: Decide, design: Design, kept: Rule | None) -> str:
+    """Why nothing can be certified, by what was typed: the rest comes from the campaign file or from before."""
+    whose = "run" if kept else "campaign"
+    if decide.design is not None:
+        way, without = f"--design {design}", "leave --design out"
+    elif decide.rounds:
+        way, without = f"{decide.rounds} rounds, which visit every stack alike,", "ask for no number of rounds"
+    else:
+        way, without = f"the design {design} of this {whose}", "add --design adaptive"
+    if decide.confidence is not None:
+        return (
+            f"--confidence certified measures again what a model chose; with {way} there is none: take --confidence "
+            "standard."
+        )
+    return (
+        f"this {whose} asks for a certificate, which measures again what a model chose; with {way} there is none: "
+        f"{without}, or add --confidence standard to do without the certificate."
+    )
 
 
 def _check_objective(order: running.Order) -> None:

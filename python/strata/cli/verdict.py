@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:  # the page is heavy to import, and only what writes it pays
 
 
 def verdict(directory: Path, as_json: bool, weights: str | None = None, pareto: str | None = None) -> None:
+    if pareto is not None and weights is not None:
+        raise BadInput("a front (--pareto) has no weights; ask with --pareto or with --weights, one at a time.")
     if pareto is not None:
         _front(directory, pareto, as_json)
         return
@@ -63,10 +66,15 @@ def _front(directory: Path, metrics: str, as_json: bool) -> None:
         return
     print(front.sentence)
     for member in front.members:
-        figures = ", ".join(f"{name} {value:.4g}" for name, value in member.figures.items())
-        print(f"  {member.probability:5.0%}  {member.stack}  ({figures})")
+        print(f"  {member.probability:5.0%}  {member.stack}  ({_shown(member.figures)})")
+    for unjudged in front.unjudged:
+        print(f"      -  {unjudged.stack}  ({_shown(unjudged.figures)})")
     if front.without:
         print(f"Without figures of all of them: {', '.join(front.without)}.")
+
+
+def _shown(figures: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
 
 
 def print_verdict(model: ReportModel, as_json: bool) -> None:

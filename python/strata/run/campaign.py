@@ -108,13 +108,14 @@ def execute(
         plan.disks,
     )
     before = store.rule()
-    if before and before.design == "rounds" and before.rounds < order.rule.rounds:
-        store.add_event("extended", f"rounds raised from {before.rounds} to {order.rule.rounds}", sites.now())
     design, why = choice.chosen(
         order.rule,
         [stack.text for stack in plan.runnable],
         {stack.text: stack.factors for stack in plan.runnable},
     )
+    looked = before and _looked(before, replace(order.rule, design=design), reader.status(store.directory).visits_done)
+    if looked:
+        store.add_event("extended", looked, sites.now())
     if before is None or before.design != design:
         store.add_event("design", why, sites.now())
         listener(Noted(why))
@@ -211,6 +212,15 @@ class _Loop:
     def _seconds_left(self) -> float | None:
         budget_s = self.order.rule.budget_s
         return None if budget_s is None else budget_s - (self.sites.now() - self.started_at)
+
+
+def _looked(before: Rule, now: Rule, visits: int) -> str | None:
+    """Why the number of rounds was not fixed before `visits` of them were made, or None when it was."""
+    if now.design != "rounds" or not visits:
+        return None
+    if before.design != "rounds":
+        return f"rounds were asked for after {before.design} had chosen visits by what it saw, {visits} so far"
+    return f"rounds raised from {before.rounds} to {now.rounds}" if before.rounds < now.rounds else None
 
 
 def _note_changes(order: Order, store: Store, now: float) -> None:

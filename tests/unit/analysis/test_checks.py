@@ -173,6 +173,17 @@ def test_failures_and_rejections_may_flatter() -> None:
     assert "1 of 5 trials" in found[1].text
 
 
+@pytest.mark.parametrize(
+    ("visits", "said"), [(4, "All 4 visits of a failed (no space)."), (1, "The only visit of a fail")]
+)
+def test_where_all_failed_no_figures_are_spoken_of(visits: int, said: str) -> None:
+    failed = [FailedVisit(n, "a", n, "no space") for n in range(visits - 1)]
+    trials = [trial("a", 9, {}, visit=9, outcome=Outcome.FAILED, reason="no space")]
+    (found,) = warnings(view(["a"], trials, failed=failed))
+    assert found.kind == "failed"
+    assert found.text.startswith(said) and "has no figures" in found.text and "flatter" not in found.text
+
+
 def test_processor_pressure() -> None:
     def run(pressure: float) -> View:
         trials = [trial("a", n, {"iops": 100.0, "psi.cpu_some_pct": pressure}) for n in range(3)]

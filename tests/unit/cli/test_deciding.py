@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from strata.analysis.objective import Objective, parse, parse_weights
 from strata.cli.run import Decide, rule_of
+from strata.cli.verdict import verdict
 from strata.errors import BadInput
 from strata.model import Metric, Rule, View, WorkloadView
 
@@ -53,6 +56,58 @@ def test_what_cannot_be_is_refused(decide: Decide, match: str) -> None:
         rule_of(None, PLAIN, False, decide)
 
 
+CERTIFIED = replace(PLAIN, design="adaptive", certify=True)
+
+
+@pytest.mark.parametrize(
+    ("kept", "asked", "decide", "said"),
+    [
+        (
+            CERTIFIED,
+            PLAIN,
+            Decide(rounds=3),
+            "with 3 rounds, which visit every stack alike, there is none: ask for no number of rounds, or add --con",
+        ),
+        (CERTIFIED, PLAIN, Decide(design="race"), "with --design race there is none: leave --design out, or add"),
+        (
+            None,
+            replace(PLAIN, certify=True),
+            Decide(),
+            "with the design rounds of this campaign there is none: add --des",
+        ),
+        (
+            replace(PLAIN, design="race"),
+            PLAIN,
+            Decide(confidence="certified"),
+            "with the design race of this run there is none: take --confidence standard.",
+        ),
+        (
+            None,
+            PLAIN,
+            Decide(confidence="certified", rounds=3),
+            "with 3 rounds, which visit every stack alike, there is",
+        ),
+    ],
+)
+def test_no_certificate_is_refused_by_what_was_typed(kept: Rule | None, asked: Rule, decide: Decide, said: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(said)) as refused:
+        rule_of(kept, asked, kept is None, decide)
+    assert decide.confidence or "--confidence certified" not in str(refused.value)
+    assert decide.design or "--design race" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("decide", "design"), [(Decide(rounds=3), "rounds"), (Decide(design="race"), "race")])
+def test_what_the_refusal_says_to_add_is_taken(decide: Decide, design: str) -> None:
+    rule = rule_of(CERTIFIED, PLAIN, False, replace(decide, confidence="standard"))
+    assert (rule.design, rule.certify) == (design, False)
+    assert rule_of(None, replace(PLAIN, certify=True), True, Decide(design="adaptive")).certify
+
+
+def test_a_front_and_weights_at_once_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="one at a time"):
+        verdict(tmp_path, as_json=False, weights="oltp=1", pareto="speed,create_s")
+
+
 def view(*texts: str) -> View:
     speed = Metric("speed", "MiB/s", "higher")
     loads = tuple(WorkloadView(text, text, speed, {"speed": speed}) for text in texts)
@@ -74,6 +129,13 @@ def test_weights_that_say_nothing_are_refused(text: str) -> None:
         parse_weights(text, view("fio/randread", "fio/seqwrite", "oltp").workloads)
 
 
+def test_a_workload_that_is_weighed_twice_is_refused() -> None:
+    seen = view("fio/randread", "oltp")
+    for text in ("oltp=1,oltp=2", "oltp=1,lt=0"):
+        with pytest.raises(BadInput, match="is a second weight of oltp; give each workload one"):
+            parse_weights(text, seen.workloads)
+
+
 def test_an_objective_stays_until_another_is_named() -> None:
     kept = replace(PLAIN, objective="oltp=2,backup=1")
     for from_file in (False, True):
@@ -88,6 +150,8 @@ def test_an_objective_stays_until_another_is_named() -> None:
         ("pareto:speed", "two metrics or more"),
         ("pareto:oltp:speed,colour", "'colour' is no metric of this run; they are create_s, space_bytes, speed"),
         ("pareto:speed,create_s", "is a metric of several workloads; write one of fio/randread:speed, oltp:speed"),
+        ("pareto:create_s,space_bytes,create_s", "'create_s' is there already; name each metric once"),
+        ("pareto:oltp:speed,lt:speed", "'lt:speed' is there already"),
         ("speed", "'speed' is not that"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from strata.analysis.noise import Noise
 from strata.design.simulate.__main__ import main
 from strata.design.simulate.peers import halving, interleaved, phoronix, sequential
-from strata.design.simulate.tally import judge
+from strata.design.simulate.tally import Campaign, at_most, judge, summary
 from strata.design.simulate.truth import LEVELS, NOISES, Pretended, Truth, machine_of, truth_of
 
 
@@ -88,6 +90,25 @@ def test_an_error_is_more_than_the_margin_below_the_best() -> None:
     seen = judge(ended, machine)
     assert seen.wrong == (seen.below > -np.log(0.97))
     assert seen.hours == machine.seconds / 3600
+
+
+def test_none_wrong_still_leaves_errors_possible() -> None:
+    """Against the definition: as few as were seen wrong, or fewer, has a chance of 5 % at the limit."""
+    assert at_most(0, 60) == pytest.approx(1 - 0.05 ** (1 / 60))
+    limit = at_most(2, 40)
+    assert sum(math.comb(40, k) * limit**k * (1 - limit) ** (40 - k) for k in range(3)) == pytest.approx(0.05)
+    assert at_most(12, 12) == 1
+    made = [Campaign(1.0, wrong, 0.0, None, True, 1, 1, True, None) for wrong in (False, False)]
+    assert summary("s", made).wrong_at_most == pytest.approx(1 - 0.05**0.5)
+
+
+def test_the_document_shows_the_table_that_was_made_and_the_limits_of_its_campaigns() -> None:
+    documents = Path(__file__).parents[3] / "docs/concepts"
+    assert (documents / "deciding/table.md").read_text() in (documents / "deciding.md").read_text()
+    for path in documents.glob("deciding/**/*.json"):
+        for row in json.loads(path.read_text())["strategies"]:
+            limit = at_most(round(row["wrong"] * row["campaigns"]), row["campaigns"])
+            assert row["wrong_at_most"] == pytest.approx(limit, abs=5e-5), path
 
 
 def test_the_command_prints_what_a_program_can_read(capsys: pytest.CaptureFixture[str]) -> None:

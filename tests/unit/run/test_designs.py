@@ -12,11 +12,11 @@ import pytest
 
 from strata import campaign as campaigns
 from strata import layers, workloads
-from strata.analysis import doubts
+from strata.analysis import checks, doubts
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.modelled import ranking
 from strata.hosts.fake import FakeHost
-from strata.model import Command, Rule, View
+from strata.model import Command, Design, Rule, View
 from strata.run import campaign as running
 from strata.run import plan as planning
 from strata.run.parallel import Worker
@@ -151,10 +151,45 @@ def test_a_front_has_a_fixed_number_of_visits(tmp_path: Path) -> None:
     assert quick.visits_done == 25
 
 
+def test_a_front_of_one_visit_each_states_no_chance(tmp_path: Path) -> None:
+    view = Machine(tmp_path / "run").run(Rule(rounds=1, objective="pareto:duration_s,create_s"))
+    seen = ranking(view)
+    assert seen.sentences[0].startswith("One visit each with a figure of duration_s, create_s: nothing is known of ")
+    assert not any("1.00" in said for said in seen.sentences)
+
+
 def test_a_race_of_few(tmp_path: Path) -> None:
     view = Machine(tmp_path / "run", "existing(/srv) | null({a, b, c, d})").run(Rule(design="auto"))
     assert view.rule.design == "race"
     assert ranking(view).best == "existing(/srv) | null(b)"
+
+
+@pytest.mark.parametrize("design", ["race", "adaptive"])
+def test_rounds_after_another_way_say_that_figures_were_seen_first(tmp_path: Path, design: Design) -> None:
+    machine = Machine(tmp_path / "run", "existing(/srv) | null({a, b, c, d})")
+    machine.run(Rule(design=design), visits=6)
+    machine.run(Rule(design="rounds", rounds=3))
+    view = machine.run(Rule(design="rounds", rounds=3))
+    said = f"rounds were asked for after {design} had chosen visits by what it saw, 6 so far"
+    assert [event.text for event in view.events if event.kind == "extended"] == [said]
+    peeked = [caution.text for caution in checks.warnings(view) if caution.kind == "peeked"]
+    assert len(peeked) == 1 and said in peeked[0]
+
+
+def test_rounds_before_any_visit_and_another_way_after_rounds_are_no_looking_first(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "run", "existing(/srv) | null({a, b, c, d})")
+    machine.run(Rule(design="race"), visits=0)
+    machine.run(Rule(design="rounds", rounds=2), visits=3)
+    machine.run(Rule(design="rounds", rounds=2))
+    view = machine.run(Rule(design="race", rounds=5))
+    assert [caution for caution in checks.warnings(view) if caution.kind == "peeked"] == []
+
+
+def test_rounds_raised_are_said(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "run", "existing(/srv) | null({a, b})")
+    machine.run(Rule(rounds=1))
+    view = machine.run(Rule(rounds=3))
+    assert any("rounds raised from 1 to 3" in caution.text for caution in checks.warnings(view))
 
 
 @pytest.mark.parametrize("noise", [0.5])

@@ -74,7 +74,7 @@ def judge(ended: Ended, machine: Machine, margin: float = MARGIN, level: Array |
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Means over campaigns; `wrong_se` is the standard error of `wrong`, from the campaigns alone."""
+    """Means over campaigns; `wrong_at_most` is what these campaigns leave possible of `wrong` (`at_most`)."""
 
     strategy: str
     campaigns: int
@@ -82,7 +82,7 @@ class Summary:
     hours_median: float
     hours_se: float
     wrong: float
-    wrong_se: float
+    wrong_at_most: float
     below_pct: float
     coverage: float | None
     best_tied: float
@@ -91,10 +91,19 @@ class Summary:
     settled: float
 
 
+def at_most(wrong: int, campaigns: int) -> float:
+    """The upper limit, at 95 %, of a rate that was seen `wrong` times in so many (Clopper and
+    Pearson, Biometrika 26:404, 1934). A standard error would be 0 where none was wrong, which is where least is known.
+    """
+    from scipy.special import betaincinv
+
+    return 1.0 if wrong == campaigns else float(betaincinv(wrong + 1, campaigns - wrong, 0.95))
+
+
 def summary(name: str, made: Sequence[Campaign]) -> Summary:
     n = len(made)
     hours = np.array([each.hours for each in made])
-    wrong = sum(each.wrong for each in made) / n
+    wrong = sum(each.wrong for each in made)
     covered = [each.covered for each in made if each.covered is not None]
     return Summary(
         strategy=name,
@@ -102,8 +111,8 @@ def summary(name: str, made: Sequence[Campaign]) -> Summary:
         hours=float(hours.mean()),
         hours_median=float(np.median(hours)),
         hours_se=float(hours.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan,
-        wrong=wrong,
-        wrong_se=math.sqrt(wrong * (1 - wrong) / n),
+        wrong=wrong / n,
+        wrong_at_most=at_most(wrong, n),
         below_pct=100 * float(np.mean([-math.expm1(-each.below) for each in made])),
         coverage=float(np.mean(covered)) if covered else None,
         best_tied=float(np.mean([each.best_tied for each in made])),
@@ -129,13 +138,12 @@ def as_json(summaries: Sequence[Summary]) -> list[dict[str, object]]:
 
 def table(summaries: Sequence[Summary]) -> str:
     """For people: one line a strategy."""
-    lines = [
-        f"{'strategy':32s} {'hours':>7s} {'wrong':>6s} {'+-':>5s} {'95 % int.':>9s} {'best tied':>9s} {'measured':>8s}"
-    ]
+    head = f"{'strategy':32s} {'hours':>7s} {'wrong':>6s} {'at most':>7s} {'95 % int.':>9s} {'best tied':>9s}"
+    lines = [f"{head} {'measured':>8s}"]
     for each in summaries:
         covered = "-" if each.coverage is None else f"{each.coverage:.1%}"
         lines.append(
-            f"{each.strategy:32s} {each.hours:7.2f} {each.wrong:6.1%} {each.wrong_se:5.1%} {covered:>9s} "
+            f"{each.strategy:32s} {each.hours:7.2f} {each.wrong:6.1%} {each.wrong_at_most:7.1%} {covered:>9s} "
             f"{each.best_tied:9.1%} {each.measured:8.1f}"
         )
     return "\n".join(lines)
