@@ -688,4 +688,5 @@ class View:
     losses: tuple[Loss, ...] = ()
     evidence: tuple[Evidence, ...] = ()  # only where it was asked for: it can be long
     factors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # stack -> factor -> level
+    open_visits: tuple[tuple[int, str], ...] = ()  # (round, stack), planned and not done, in order
     profile: str | None = None  # of the campaign file

@@ -1,50 +1,95 @@
 """Fresh rounds of a shortlist, and what they leave of it when they are judged without the model.
 
-Rounds from `CERTIFYING` on come in blocks of `MOST_ROUNDS`, one block for each shortlist that was begun; the last one
-counts. Its visits were chosen for nothing that they show, so they are compared as a race is (`survivors`).
+Rounds from `CERTIFYING` on come in blocks of `MOST_ROUNDS`, one for each shortlist that was begun. Their visits were
+chosen for nothing that they show, so they are compared as a race is (`survivors`), by rounds that are complete. A stack
+that fails again and again is out by that, and was not compared.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from strata.analysis.cells import Array, score_table
-from strata.analysis.evidence import CERTIFYING
-from strata.analysis.survivors import Standing, standing
+from strata.analysis.cells import score_table
+from strata.analysis.evidence import CERTIFYING, FAILURES_TO_DROP
+from strata.analysis.survivors import FEWEST_ROUNDS, Standing, standing
 from strata.model import View
 
 MOST_ROUNDS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Certification:
-    stacks: tuple[str, ...]  # those that were visited in the block
+class Block:
+    stacks: tuple[str, ...]  # the shortlist
     first: int  # number of its first round
-    rounds: int  # begun
-    table: Array  # stacks x rounds
+    begun: int  # rounds
+    complete: int
+    failing: tuple[str, ...]  # failed too often in these rounds
+    raced: tuple[str, ...]  # the others, which `now` is of
     now: Standing
 
     @property
     def leader(self) -> str | None:
-        return None if self.now.leader is None else self.stacks[self.now.leader]
+        return None if self.now.leader is None else self.raced[self.now.leader]
 
     @property
     def alive(self) -> tuple[str, ...]:
-        return tuple(self.stacks[k] for k in self.now.alive)
+        return tuple(self.raced[k] for k in self.now.alive)
+
+    @property
+    def compared(self) -> bool:
+        return len(self.raced) > 1 and self.complete >= FEWEST_ROUNDS
+
+    @property
+    def over(self) -> bool:
+        return len(self.alive) < 2 or (self.compared and self.now.settled) or self.begun >= MOST_ROUNDS
 
 
-def last(view: View, weights: Sequence[float] | None = None) -> Certification | None:
-    """The block that was begun last, judged by `weights` of the workloads (None: the run's objective). None before the
-    first."""
-    visits = [(t.stack, t.round) for t in view.trials] + [(f.stack, f.round) for f in view.failed]
-    latest = max((number for _, number in visits), default=0)
-    if latest < CERTIFYING:
-        return None
-    first = latest - (latest - CERTIFYING) % MOST_ROUNDS
-    named = {stack for stack, number in visits if number >= first}
+def blocks(
+    view: View, weights: Sequence[float] | None = None, runnable: Collection[str] | None = None
+) -> tuple[Block, ...]:
+    """In the order in which they were begun, judged by `weights` of the workloads (None: the run's objective).
+
+    `runnable`: the stacks that can be visited from now on, whose visits a round waits for; None: as the view knows it.
+    """
+    made = [(t.round, t.stack) for t in view.trials] + [(f.round, f.stack) for f in view.failed]
+    unable = {skip.stack for skip in (*view.halted, *view.skipped)}
+    waiting = {
+        (number, stack)
+        for number, stack in view.open_visits
+        if (stack not in unable if runnable is None else stack in runnable)
+    }
+    latest = max((number for number, _ in (*made, *waiting)), default=0)
+    firsts = range(CERTIFYING, latest + 1, MOST_ROUNDS)
+    return tuple(_block(view, weights, first, made, waiting) for first in firsts)
+
+
+def _block(
+    view: View,
+    weights: Sequence[float] | None,
+    first: int,
+    made: Collection[tuple[int, str]],
+    waiting: Collection[tuple[int, str]],
+) -> Block:
+    within = range(first, first + MOST_ROUNDS)
+    named = {stack for number, stack in (*made, *waiting) if number in within}
     stacks = tuple(stack for stack in view.stacks if stack in named)
-    table = score_table(view, stacks, weights)[:, first:]
-    margin = -math.log1p(-view.rule.within)
-    return Certification(stacks, first, latest - first + 1, table, standing(table, margin, view.rule.confidence))
+    begun = max(number for number, _ in (*made, *waiting) if number in within) - first + 1
+    complete = min(_in(waiting, within), default=first + begun) - first
+    failures = Counter(visit.stack for visit in view.failed if visit.round in within)
+    failing = tuple(stack for stack in stacks if failures[stack] >= FAILURES_TO_DROP)
+    raced = tuple(stack for stack in stacks if stack not in failing)
+    table = score_table(view, raced, weights)[:, first : first + complete]
+    now = standing(table, -math.log1p(-view.rule.within), view.rule.confidence)
+    return Block(stacks, first, begun, complete, failing, raced, now)
+
+
+def _in(visits: Collection[tuple[int, str]], within: range) -> Iterator[int]:
+    return (number for number, _ in visits if number in within)
+
+
+def of(found: Sequence[Block], lead: str) -> Block | None:
+    """The block begun last of those that the stack is in."""
+    return next((block for block in reversed(found) if lead in block.stacks), None)

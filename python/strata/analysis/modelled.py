@@ -23,7 +23,7 @@ from strata.analysis.objective import objective_of, weights_of
 from strata.analysis.pareto import Front, front
 from strata.analysis.rank import Ranking, Row, Unranked, rank
 from strata.analysis.survivors import Standing, standing
-from strata.analysis.verdict import listed, percent, probability
+from strata.analysis.verdict import PREDICTED, listed, percent, probability
 from strata.model import View
 
 BY_MODEL = "additive model of the factors, 95 % of its posterior, widened for what is estimated"
@@ -98,6 +98,8 @@ def by_model(view: View, found: Evidence, weights: Sequence[float], metrics: Met
     # As the rule itself stops: a first look at a stack may flatter it.
     settled = belief.sure >= view.rule.confidence and bool(visits[belief.chosen] >= FEWEST_VISITS)
     leader = found.stacks[belief.chosen]
+    fresh = certified.blocks(view, weights) if view.rule.certify else ()
+    settled = settled and not _contradicted(certified.of(fresh, leader), leader)
     return Ranking(
         rows=rows,
         unranked=unranked,
@@ -106,7 +108,7 @@ def by_model(view: View, found: Evidence, weights: Sequence[float], metrics: Met
         tied=tuple(found.stacks[k] for k in belief.tied),
         undecided=not settled,
         rounds_needed=None,
-        sentences=_said(view, found, belief, posteriors, weights, settled),
+        sentences=_said(view, found, belief, posteriors, fresh, settled),
         method=_method(posteriors, view),
         sure=belief.sure,
     )
@@ -129,6 +131,8 @@ def _prediction(found: Evidence, belief: Belief, k: int) -> str:
     stack = found.stacks[k]
     if stack in found.failing:
         return f"It was built and cannot be relied on: {found.failing[stack].rstrip('.')}."
+    if k == belief.chosen:
+        return f"Never built: predicted, not measured, by stacks that share its parts. P(best) = {belief.best[k]:.2g}."
     low, high = (-math.expm1(float(belief.gap[k]) + sign * float(belief.half[k])) for sign in (1, -1))
     way = f"{percent(low)} to {percent(high)} below" if low >= 0 else f"{percent(-low)} above to {percent(high)} below"
     return (
@@ -142,14 +146,15 @@ def _said(
     found: Evidence,
     belief: Belief,
     posteriors: Sequence[Posterior],
-    weights: Sequence[float],
+    fresh: Sequence[certified.Block],
     settled: bool,
 ) -> tuple[str, ...]:
     lead, rule = found.stacks[belief.chosen], view.rule
     visits = posteriors[0].visits
     chance = f"P(within {percent(rule.within)} of the best) {probability(belief.sure)}"
-    group = [found.stacks[k] + ("" if visits[k] else " (predicted, never built)") for k in belief.tied]
-    said = [f"Best: {lead}. {chance}." if settled else f"Not settled: {lead} leads. {chance}."]
+    group = [found.stacks[k] + ("" if visits[k] else PREDICTED) for k in belief.tied]
+    named = lead + ("" if visits[belief.chosen] else PREDICTED)
+    said = [f"Best: {lead}. {chance}." if settled else f"Not settled: {named} leads. {chance}."]
     if len(group) > 1:
         said.append(f"Tied with best: {listed(group)}." if settled else f"May be the best: {listed(group)}.")
     never = [k for k in range(len(found.stacks)) if visits[k] == 0 and found.stacks[k] not in found.failing]
@@ -161,45 +166,60 @@ def _said(
             f"{together:.2g}. This takes it that parts act alone and in pairs, plus something of a stack's own."
         )
     had = int(visits[belief.chosen])
-    if not settled and belief.sure >= rule.confidence:
+    if belief.sure >= rule.confidence and had < FEWEST_VISITS:
         said.append(
             f"That is as sure as was asked for, but the stack chosen has had {had} of the {FEWEST_VISITS} visits that "
             "make its figure more than luck: run it again, and it goes on."
         )
-    elif not settled:
+    elif belief.sure < rule.confidence:
         to_go = visits_to_go(belief, visits, -math.log1p(-rule.within), rule.confidence)
         much = "many more visits" if to_go is None else f"about {to_go} more visits"
         said.append(f"{rule.confidence:.2f} was asked for; {much} would be needed: run it again, with time enough.")
     if found.failing:
         said.append(f"Not to be chosen, because they fail: {listed(sorted(found.failing))}.")
     if rule.certify:
-        said.append(_certified(certified.last(view, weights), lead, [found.stacks[k] for k in belief.tied]))
+        said.append(_certified(fresh, lead, [found.stacks[k] for k in belief.tied]))
     return tuple(said)
 
 
-def _certified(seen: certified.Certification | None, lead: str, tied: Sequence[str]) -> str:
+def _contradicted(block: certified.Block | None, lead: str) -> bool:
+    """The fresh rounds speak against it."""
+    return block is not None and (lead in block.failing or (block.compared and lead not in block.alive))
+
+
+def _certified(fresh: Sequence[certified.Block], lead: str, tied: Sequence[str]) -> str:
     """`tied`: with the one that leads, by the model."""
-    if seen is None or seen.table.shape[1] < 2 or len(seen.stacks) < 2:
+    block = certified.of(fresh, lead)
+    if block is None and fresh:
+        return (
+            f"Not certified: {lead} was in none of the fresh rounds, the last of which compared "
+            f"{listed(fresh[-1].stacks)}. Run it again, with these weights as its --objective if they are others: "
+            "stacks that lead then get fresh rounds."
+        )
+    if block is None or not block.complete:
         return "Not certified yet: the shortlist has had no fresh rounds."
-    if lead not in seen.stacks:
+    rounds = f"{block.complete} fresh round{'s' if block.complete > 1 else ''}"
+    if lead in block.failing:
+        return f"Not certified: {lead} failed again and again in {rounds}. Find the cause before you choose it."
+    if len(block.raced) < 2:
         return (
-            f"Not certified: {lead} was in none of the fresh rounds, which compared {listed(seen.stacks)}. Run it "
-            "again, with these weights as its --objective if they are others: stacks that lead then get fresh rounds."
+            f"Not certified: of the shortlist ({listed(block.stacks)}) all others failed in {rounds}, so that nothing "
+            f"was compared with {lead}."
         )
-    rounds, outside = seen.table.shape[1], [stack for stack in tied if stack not in seen.stacks]
-    if lead not in seen.alive:
+    if _contradicted(block, lead):
         return (
-            f"Not certified: fresh rounds of the shortlist, judged without the model, put {seen.leader} before {lead}. "
-            f"Take {seen.leader}, or run more visits."
+            f"Not certified: {rounds} of the shortlist, judged without the model, put {block.leader} before {lead}. "
+            f"Take {block.leader}: these visits were chosen for nothing that they showed."
         )
-    if not seen.now.settled:
-        return f"Not certified yet: after {rounds} fresh rounds of the shortlist {listed(seen.alive)} are left."
+    if not (block.compared and block.now.settled):
+        return f"Not certified yet: after {rounds} of the shortlist {listed(block.alive)} are left."
+    outside = [stack for stack in tied if stack not in block.stacks]
     unlisted = (
         f" Of the {len(tied)} that tie {len(outside)} had none: for those the model alone speaks." if outside else ""
     )
     return (
-        f"Certified within the shortlist ({listed(seen.stacks)}): {rounds} fresh rounds, judged without the model, "
-        f"leave {listed(seen.alive)}.{unlisted}"
+        f"Certified within the shortlist ({listed(block.stacks)}): {rounds}, judged without the model, "
+        f"leave {listed(block.alive)}.{unlisted}"
     )
 
 

@@ -10,6 +10,7 @@ from strata.analysis.estimate import Estimate
 from strata.model import View, WorkloadView
 
 _SPEED_UNITS = frozenset({"iops", "s", "ms", "us", "ns", "min", "h", "tps", "qps"})
+PREDICTED = " (predicted, never built)"  # after the name of a stack
 _NAMED = 4  # more stacks than this are counted, not named
 
 

@@ -29,7 +29,7 @@ from strata.analysis.additive import (
 from strata.analysis.belief import FEWEST_VISITS, Belief, believe, normal, visits_to_go
 from strata.analysis.evidence import CERTIFYING, Evidence, evidence
 from strata.analysis.objective import objective_of, weights_of
-from strata.analysis.verdict import probability
+from strata.analysis.verdict import PREDICTED, probability
 from strata.design import Batch, certify, fronts, stopped, used_up
 from strata.model import View
 from strata.units import human_time
@@ -229,23 +229,25 @@ def next_batch(
     front = objective_of(view).front
     if front:
         return _for_front(view, found, front, seconds_left, seconds_per_visit)
-    begun = certified.last(view) if rule.certify else None
-    if begun is not None:
-        # Once begun it goes on to its end, whatever its visits make of the model.
-        shortlist = _shortlist(certify.before(view, begun), runnable)
-        if shortlist[0] in begun.stacks or begun.rounds == 1:
-            visits_left = certify.go_on(view, begun, shortlist)
-            if visits_left:
-                return _certification(visits_left, begun.first, seconds_left, seconds_per_visit)
+    blocks = certified.blocks(view, runnable=runnable) if rule.certify else ()
+    for block in reversed(blocks):
+        # Once begun it goes on to its end, whatever its visits make of the model; unless something else is asked now.
+        asked = evidence(certify.before(view, block), runnable)
+        if asked.visited and asked.eligible.size and asked.stacks[_decided(view, asked)[1].chosen] in block.stacks:
+            going_on = certify.go_on(view, block, runnable)
+            if going_on:
+                return _certification(going_on, block.first, seconds_left, seconds_per_visit)
+            break
     decided, belief = _decided(view, found)
     lead, sure = found.stacks[belief.chosen], f"P(within {rule.within:.2g} of the best) {probability(belief.sure)}"
     if not decided.visits:
-        if rule.certify and (begun is None or lead not in begun.stacks):
-            fresh = certify.begin(view, _shortlist(view, runnable), begun)
+        if rule.certify and certified.of(blocks, lead) is None:
+            fresh = certify.begin(view, _shortlist(found, belief), blocks)
             if fresh:
                 return _certification(fresh, fresh[0][0], seconds_left, seconds_per_visit)
         return stopped(f"Stopped: {lead} is the one to choose, {sure}; {rule.confidence:.2f} was asked for.")
-    text = f"{lead} leads, {sure}; {len(belief.tied)} of {len(found.stacks)} stacks may be as good."
+    named = lead if belief.chosen in found.readings[0].stack else lead + PREDICTED
+    text = f"{named} leads, {sure}; {len(belief.tied)} of {len(found.stacks)} stacks may be as good."
     visits = [found.stacks[k] for k in decided.visits]
     after = None if decided.to_go is None else max(decided.to_go - len(visits), 0)
     return _within_budget(view, visits, text, after, seconds_left, seconds_per_visit)
@@ -288,10 +290,8 @@ def _decided(view: View, found: Evidence) -> tuple[Next, Belief]:
     return decided, decided.belief
 
 
-def _shortlist(view: View, runnable: Sequence[str]) -> list[str]:
+def _shortlist(found: Evidence, belief: Belief) -> list[str]:
     """The tied group, the chosen one first; at least two, for there is nothing to certify about one."""
-    found = evidence(view, runnable)
-    _, belief = _decided(view, found)
     order = [int(k) for k in belief.tied]
     if len(order) < 2:
         rest = [int(k) for k in found.eligible if k not in order]

@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strata.analysis.certified import MOST_ROUNDS, Certification
+from strata.analysis.certified import MOST_ROUNDS, Block
 from strata.analysis.evidence import CERTIFYING
 from strata.model import View
 
@@ -20,35 +20,30 @@ SHORTLIST = 6
 Visits = list[tuple[int, str]]
 
 
-def before(view: View, begun: Certification) -> View:
-    """The view as it was when these rounds began: what they show has no say in who is in them."""
+def before(view: View, block: Block) -> View:
+    """The view as it was when these rounds began: what they show has no say in whether they go on."""
     return replace(
         view,
-        trials=tuple(trial for trial in view.trials if trial.round < begun.first),
-        failed=tuple(visit for visit in view.failed if visit.round < begun.first),
+        trials=tuple(trial for trial in view.trials if trial.round < block.first),
+        failed=tuple(visit for visit in view.failed if visit.round < block.first),
     )
 
 
-def begin(view: View, shortlist: Sequence[str], earlier: Certification | None) -> Visits:
+def begin(view: View, shortlist: Sequence[str], blocks: Sequence[Block]) -> Visits:
     """The first round of the best of a shortlist, best first; empty where there is nobody to compare."""
-    first = CERTIFYING if earlier is None else earlier.first + MOST_ROUNDS
-    return _round(view, first, shortlist[:SHORTLIST])
+    return _round(view, CERTIFYING + MOST_ROUNDS * len(blocks), shortlist[:SHORTLIST])
 
 
-def go_on(view: View, begun: Certification, shortlist: Sequence[str]) -> Visits:
-    """What is left of the round that was begun, else the next one, of the stacks that are not out; empty: it is over.
-
-    `shortlist`: as it was when they began, for a first round that was cut short before it reached all of them.
-    """
-    done = {(t.round, t.stack) for t in view.trials} | {(f.round, f.stack) for f in view.failed}
-    latest = begun.first + begun.rounds - 1
-    members = dict.fromkeys([*begun.stacks, *shortlist[:SHORTLIST]]) if begun.rounds == 1 else begun.alive
-    left = [stack for stack in members if (latest, stack) not in done]
+def go_on(view: View, block: Block, runnable: Sequence[str]) -> Visits:
+    """What is left of the round that was begun, else the next one, of all that are not out; empty: it is over."""
+    latest = block.first + block.begun - 1
+    left = [stack for number, stack in view.open_visits if number == latest and stack in runnable]
+    left = [stack for stack in left if stack not in block.failing]
     if left:
         return [(latest, stack) for stack in left]
-    if begun.now.settled or begun.rounds >= MOST_ROUNDS:
+    if block.over:
         return []
-    return _round(view, latest + 1, begun.alive)
+    return _round(view, latest + 1, [stack for stack in block.alive if stack in runnable])
 
 
 def _round(view: View, number: int, stacks: Sequence[str]) -> Visits:

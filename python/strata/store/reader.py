@@ -185,6 +185,13 @@ def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
         ),
         evidence=_evidence(sql, visits) if series else (),
         factors={text: json.loads(factors) for text, factors in sql.execute("SELECT text, factors FROM stack")},
+        open_visits=tuple(
+            (number, stacks[stack])
+            for number, stack in sql.execute(
+                "SELECT round, stack FROM visit WHERE id NOT IN (SELECT attempt.visit FROM attempt "
+                "JOIN ending ON ending.attempt = attempt.id) ORDER BY id"
+            )
+        ),
     )
 
 
