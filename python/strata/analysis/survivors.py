@@ -60,9 +60,10 @@ def tried(view: View) -> dict[str, set[int]]:
     """The rounds in which each stack was visited, whatever came of it; those that certified a shortlist are no part of
     a race."""
     done: dict[str, set[int]] = {}
-    for visit in (*view.trials, *view.failed):
-        if visit.round < CERTIFYING:
-            done.setdefault(visit.stack, set()).add(visit.round)
+    visits = [(trial.stack, trial.round) for trial in view.trials]
+    for stack, number in visits + [(visit.stack, visit.round) for visit in view.failed]:
+        if number < CERTIFYING:
+            done.setdefault(stack, set()).add(number)
     return done
 
 
