@@ -92,16 +92,17 @@ def warnings(view: View) -> tuple[Caution, ...]:
 
 def _peeked(view: View) -> Iterator[Caution]:
     ways = [event.text for event in view.events if event.kind == "extended"]
-    if ways:
+    # The promises of the other designs hold however often one looks.
+    if ways and view.rule.design == "rounds":
         seen = "; ".join(ways)
         yield Caution(
             "peeked",
             None,
             None,
             f"Figures had been seen before the number of rounds was fixed: {seen}. The stated confidence of "
-            f"{percent(view.rule.confidence)} is that of a number fixed beforehand, the same for every stack; adding "
-            "until something shows finds differences too often. For a claim that must hold, start a new run with that "
-            "many rounds from the start.",
+            f"{percent(view.rule.confidence)} is that of a number fixed beforehand, the same for every stack; adding, "
+            "or ending, when something shows finds differences too often. For a claim that must hold, start a new run "
+            "with that many rounds from the start.",
         )
 
 

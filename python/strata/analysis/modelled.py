@@ -15,14 +15,14 @@ import numpy as np
 from strata.analysis import certified
 from strata.analysis.additive import Posterior
 from strata.analysis.belief import FEWEST_VISITS, WIDENING, Belief, visits_to_go
-from strata.analysis.cells import Array, score_table, unlog
+from strata.analysis.cells import unlog
 from strata.analysis.compare import Decision
 from strata.analysis.estimate import Estimate, Metrics, estimates
-from strata.analysis.evidence import CERTIFYING, Evidence, belief_of, evidence
+from strata.analysis.evidence import Evidence, belief_of, evidence
 from strata.analysis.objective import objective_of, weights_of
 from strata.analysis.pareto import Front, front
 from strata.analysis.rank import Ranking, Row, Unranked, rank
-from strata.analysis.survivors import Standing, standing
+from strata.analysis.survivors import Standing, raced, tried
 from strata.analysis.verdict import PREDICTED, listed, percent, probability
 from strata.model import View
 
@@ -241,22 +241,21 @@ def _method(posteriors: Sequence[Posterior], view: View) -> str:
 
 def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics = "all") -> Ranking:
     plain = rank(view, weights, metrics=metrics)
-    stacks = [row.stack for row in plain.rows]
-    if not stacks:
-        return plain
     rule = view.rule
-    table = score_table(view, stacks, weights)[:, :CERTIFYING]
-    now = _latest(table, -math.log1p(-rule.within), rule.confidence)
-    if now.leader is None:
+    # Who cannot run any more is out of the race; who has no figure yet is in it, and nobody has won before its visits.
+    halted = {skip.stack for skip in view.halted}
+    ranked = [row.stack for row in plain.rows if row.stack not in halted]
+    stacks = ranked + [loser.stack for loser in plain.unranked if loser.stack not in halted]
+    if not ranked:
         return plain
-    leader = now.leader
-    decisions = [_raced(now, k, rule.within) for k in range(len(stacks))]
-    ordered = sorted(range(len(stacks)), key=lambda k: (k != leader, k not in now.alive, -plain.rows[k].score))
-    by_stack = {row.stack: row for row in plain.rows}
+    now = raced(view, stacks, weights)
+    # Before a round has met all, the best score leads.
+    leader = 0 if now.leader is None else now.leader
+    place = {stack: k for k, stack in enumerate(stacks)}
     rows = []
-    for k in ordered:
-        row = by_stack[stacks[k]]
-        gap, half = float(now.gap[k]), float(now.half[k])
+    for row in plain.rows:
+        k = place.get(row.stack)
+        gap, half = (math.nan, math.inf) if k is None else (float(now.gap[k]), float(now.half[k]))
         known = math.isfinite(gap)
         rows.append(
             Row(
@@ -265,13 +264,14 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
                 ratio=_ratio(0.0 if k == leader else gap, 0.0 if k == leader else half, row.visits, BY_RACE)
                 if known or k == leader
                 else None,
-                decision="leader" if k == leader else decisions[k],
+                decision="leader" if k == leader else "undecided" if k is None else _raced(now, k, rule.within),
                 tied=k in now.alive,
                 visits=row.visits,
                 metrics=row.metrics,
                 against_leader={},
             )
         )
+    rows.sort(key=lambda row: (row.decision != "leader", not row.tied, -row.score))
     alive = [stacks[k] for k in now.alive]
     return Ranking(
         rows=tuple(rows),
@@ -281,21 +281,13 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
         tied=tuple(alive),
         undecided=not now.settled,
         rounds_needed=None,
-        sentences=_race_said(view, stacks[leader], alive, now),
+        sentences=_race_said(view, stacks[leader], alive, now, len(stacks)),
         method=(
             "Race: differences to the leader within rounds, readings far from a stack's others pulled in, intervals "
             f"that hold however often one looks, together at {percent(rule.confidence)}. With 4 stacks or more their "
             "spreads steady each other, which is an approximation."
         ),
     )
-
-
-def _latest(table: Array, margin: float, confidence: float) -> Standing:
-    """After the last round that met every stack that was left: the one being run may not have met all yet."""
-    begun = int((~np.isnan(table).all(axis=0)).sum())
-    before = standing(table[:, : max(begun - 1, 0)], margin, confidence)
-    met_all = not np.isnan(table[list(before.alive), begun - 1]).any()
-    return standing(table[:, :begun], margin, confidence) if met_all or before.leader is None else before
 
 
 def _raced(now: Standing, k: int, within: float) -> Decision:
@@ -305,7 +297,7 @@ def _raced(now: Standing, k: int, within: float) -> Decision:
     return "equivalent" if math.isfinite(gap) and gap + half < -math.log1p(-within) else "undecided"
 
 
-def _race_said(view: View, leader: str, alive: Sequence[str], now: Standing) -> tuple[str, ...]:
+def _race_said(view: View, leader: str, alive: Sequence[str], now: Standing, stacks: int) -> tuple[str, ...]:
     others = [stack for stack in alive if stack != leader]
     sure = percent(view.rule.confidence)
     if now.settled:
@@ -313,6 +305,14 @@ def _race_said(view: View, leader: str, alive: Sequence[str], now: Standing) -> 
         if others:
             said.append(f"Tied with best: {listed([leader, *others])}.")
         return tuple(said)
+    if not now.rounds:
+        built = tried(view)
+        never = [stack for stack in alive if stack not in built]
+        waiting = f" {len(never)} of {stacks} stacks were never built: {listed(never)}." if never else ""
+        return (
+            f"Not settled: no round of the race has met all {stacks} stacks yet.{waiting}",
+            "Run it again, with time enough, to go on.",
+        )
     return (
         f"Not settled: {leader} leads after {now.rounds} rounds, and {len(others)} more may be as good.",
         f"Left in the race: {listed([leader, *others])}. Run it again, with time enough, to go on.",

@@ -86,7 +86,7 @@ def front(view: View, names: Sequence[str]) -> Front:
     if unknown:
         best = on_front(np.array([column.level[there] for column in columns]).T, margin)
         leading = tuple(Unjudged(stacks[k], shown[k]) for k, on in zip(there, best, strict=True) if on)
-        return Front(tuple(names), (), leading, without, _unjudged(names, unknown, leading, len(there)))
+        return Front(tuple(names), (), leading, without, _unjudged(view, names, unknown, leading, len(there)))
     share = _membership(columns, there, margin, np.random.default_rng([view.seed, len(usable(view))]))
     order = [int(k) for k in np.argsort(-share, kind="stable") if share[k] > 1 - view.rule.confidence]
     members = tuple(Member(stacks[there[k]], float(share[k]), shown[there[k]]) for k in order)
@@ -104,10 +104,15 @@ def front(view: View, names: Sequence[str]) -> Front:
     )
 
 
-def _unjudged(names: Sequence[str], unknown: Sequence[str], leading: Sequence[Unjudged], measured: int) -> str:
+def _unjudged(
+    view: View, names: Sequence[str], unknown: Sequence[str], leading: Sequence[Unjudged], measured: int
+) -> str:
+    again = "run again with --seeds 5" if view.testbed.clock == "virtual" else "run again with --rounds 5"
+    if view.rule.design == "adaptive":  # a number of rounds would end it
+        again = "run it again"
     return (
         f"One visit each with a figure of {', '.join(unknown)}: nothing is known of the spread, so no chance of being "
-        f"on the front is stated; run again with --rounds 5. By these figures alone {len(leading)} of {measured} "
+        f"on the front is stated; {again}. By these figures alone {len(leading)} of {measured} "
         f"measured stacks are on the front of {', '.join(names)}: {listed([each.stack for each in leading])}."
     )
 

@@ -15,6 +15,9 @@ looked best, and by luck it may look better than it is. At 95 %, in simulated ca
 more, but all of one campaign together in 93 % to 97 % where stacks differ and in 88 % where 20 stacks are all equal
 (tests/unit/analysis/test_calibration.py measures all of this). And it is about a number of rounds that was fixed before
 looking; adding rounds because the result was not to one's liking, again and again, errs more often.
+
+Rounds that certified a shortlist (from `CERTIFYING` on) do not count here: who was in them and when they ended was
+decided by what was seen, and the promise is about rounds that visit all alike.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from strata.analysis.compare import (
     prior,
 )
 from strata.analysis.estimate import Estimate, Metrics, estimates
+from strata.analysis.evidence import CERTIFYING
 from strata.analysis.verdict import Facts, percent, sentences
 from strata.model import View
 
@@ -90,7 +94,8 @@ def rank(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics
     `metrics`: which figures the rows hold beside the ranking; it itself is the same.
     """
     figures = estimates(view, metrics)
-    tried = {trial.stack for trial in view.trials} | {visit.stack for visit in view.failed}
+    tried = {trial.stack for trial in view.trials if trial.round < CERTIFYING}
+    tried |= {visit.stack for visit in view.failed if visit.round < CERTIFYING}
     rows, unranked, rounds_needed = _rows(view, figures, tried, weights)
     leader = rows[0].stack if rows else None
     group = [row for row in rows if row.tied]
@@ -125,7 +130,7 @@ def _rows(
 ) -> tuple[list[Row], list[Unranked], int | None]:
     skipped = {skip.stack for skip in view.skipped}
     stacks = [stack for stack in dict.fromkeys(view.stacks) if stack not in skipped]
-    everything = score_table(view, stacks, weights)
+    everything = score_table(view, stacks, weights)[:, :CERTIFYING]
     has = [bool((~np.isnan(cells)).any()) for cells in everything]
     unranked = [
         Unranked(
@@ -145,7 +150,8 @@ def _rows(
     known = prior(table)
     gaps = differences(table, leader, known, level)
     by_workload = {
-        workload.text: _against(log_table(view, workload, names), leader, level) for workload in view.workloads
+        workload.text: _against(log_table(view, workload, names)[:, :CERTIFYING], leader, level)
+        for workload in view.workloads
     }
     rows = []
     for i in order:
@@ -167,7 +173,9 @@ def _rows(
             )
         )
     open_gaps = [gap for i, gap in enumerate(gaps) if i != leader and decide(gap, view.rule.within) == "undecided"]
-    return rows, unranked, _rounds_needed(open_gaps, known, level, view.rule.within, table.shape[1])
+    # Up to the last with a figure: before a certification there may be hundreds of numbers that nobody visited.
+    rounds = 1 + int(np.flatnonzero((~np.isnan(table)).any(axis=0))[-1])
+    return rows, unranked, _rounds_needed(open_gaps, known, level, view.rule.within, rounds)
 
 
 def _against(table: Array, leader: int, level: float) -> tuple[list[Difference], bool]:

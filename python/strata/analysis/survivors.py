@@ -5,18 +5,27 @@ however often one looks (`anytime`), each at an error of (1 - confidence) / (K -
 everything left is shown to be within the margin of the leader. It assumes nothing about how stacks are related, so it
 also serves where they have nothing in common, and pays for that: each stack is visited several times.
 
+A round counts when it met every stack that was left by then, whatever came of the visits. Visits that another design
+chose before the race, by what it saw, make no round: their stacks are not there alike, nor at the same time.
+
 Before differences are taken, a reading that is far from the stack's others (3 spreads by the median) is pulled in to
 that distance: one visit hit by something else must not decide.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from strata.analysis.anytime import Prior, half_width, moderated, prior_of
-from strata.analysis.cells import Array
+from strata.analysis.cells import Array, score_table
+from strata.analysis.evidence import CERTIFYING, FAILURES_TO_DROP
+from strata.model import View
 
 FEWEST_ROUNDS = 3  # two differences say next to nothing about their spread, borrowed or not
 _FEWEST_TO_PULL = 4
@@ -31,28 +40,64 @@ class Standing:
     leader: int | None  # None: no stack has a figure
     gap: Array  # nan where nothing was compared
     half: Array
-    rounds: int  # complete
+    rounds: int  # that count
     settled: bool  # every stack left is within the margin of the leader, or alone
 
 
-def standing(table: Array, margin: float, confidence: float) -> Standing:
+def raced(view: View, stacks: Sequence[str], weights: Sequence[float] | None = None) -> Standing:
+    """The race of these stacks, from all visits so far. `weights`: of the workloads; None: as the objective says."""
+    done = tried(view)
+    rounds = 1 + max((max(numbers) for numbers in done.values()), default=-1)
+    table = np.full((len(stacks), rounds), np.nan)
+    scores = score_table(view, stacks, weights)[:, :rounds]  # ends with the last figure; what follows failed
+    table[:, : scores.shape[1]] = scores
+    gone = given_up(view)  # must not keep the rounds of the others from counting
+    met = np.array([[stack in gone or n in done.get(stack, ()) for n in range(rounds)] for stack in stacks], dtype=bool)
+    return standing(table, -math.log1p(-view.rule.within), view.rule.confidence, met.reshape(table.shape))
+
+
+def tried(view: View) -> dict[str, set[int]]:
+    """The rounds in which each stack was visited, whatever came of it; those that certified a shortlist are no part of
+    a race."""
+    done: dict[str, set[int]] = {}
+    visits = [(trial.stack, trial.round) for trial in view.trials]
+    for stack, number in visits + [(visit.stack, visit.round) for visit in view.failed]:
+        if number < CERTIFYING:
+            done.setdefault(stack, set()).add(number)
+    return done
+
+
+def given_up(view: View) -> set[str]:
+    """Stacks that failed too often to be visited again."""
+    failures = Counter(visit.stack for visit in view.failed)
+    return {stack for stack, count in failures.items() if count >= FAILURES_TO_DROP}
+
+
+def standing(table: Array, margin: float, confidence: float, met: NDArray[np.bool_] | None = None) -> Standing:
     """`table`: stacks x rounds of logarithms, larger is better; nan: no figure, for a stack that failed or dropped out.
+
+    `met`: of the same shape: the stack was visited, or will not be again. A round that did not meet every stack left
+    is passed over. None: every round met them.
 
     Replays the race round by round, so that the same table always gives the same survivors.
     """
-    stacks, rounds = table.shape
+    stacks = table.shape[0]
     alive = list(range(stacks))
     gap, half = np.full(stacks, np.nan), np.full(stacks, np.inf)
     error = (1 - confidence) / max(stacks - 1, 1)
     leader: int | None = None
     settled = False
     known: Prior | None = None  # kept while the field shrinks: late in the race few are left to learn from
-    for number in range(1, rounds + 1):
-        if number >= 2:  # who never gave a figure is out
-            alive = [k for k in alive if not np.isnan(table[k, :number]).all()]
-        if number < 2 or not alive:
+    counted: list[int] = []
+    for number in range(table.shape[1]):
+        if met is not None and not met[alive, number].all():
             continue
-        so_far = _pulled(table[alive, :number])
+        counted.append(number)
+        if len(counted) >= 2:  # who never gave a figure is out
+            alive = [k for k in alive if not np.isnan(table[k, counted]).all()]
+        if len(counted) < 2 or not alive:
+            continue
+        so_far = _pulled(table[np.ix_(alive, counted)])
         lead = int(np.argmax(_means(so_far)))
         leader = alive[lead]
         mean, width, known = _against(so_far, lead, error, known)
@@ -61,9 +106,9 @@ def standing(table: Array, margin: float, confidence: float) -> Standing:
         keep[lead] = True
         settled = bool(np.all((mean + width)[keep & (np.arange(len(alive)) != lead)] < margin))
         alive = [k for k, stays in zip(alive, keep, strict=True) if stays]
-    if leader is None and rounds and not np.isnan(table[:, 0]).all():
-        leader = int(np.nanargmax(table[:, 0]))
-    return Standing(tuple(alive), leader, gap, half, rounds, settled and leader is not None)
+    if leader is None and counted and not np.isnan(table[:, counted[0]]).all():
+        leader = int(np.nanargmax(table[:, counted[0]]))
+    return Standing(tuple(alive), leader, gap, half, len(counted), settled and leader is not None)
 
 
 def _means(table: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from strata.analysis.additive import layout
 from strata.analysis.objective import PARETO
@@ -15,7 +16,16 @@ RULES: Mapping[Design, NextBatch] = {
     "adaptive": adaptive.next_batch,
 }
 FEWEST_FOR_MODEL = 24  # stacks: below, a race costs little more and assumes nothing
+NO_CERTIFICATE = "Nothing is certified: a race is judged without a model, so it is its own certificate."
 STACKS_PER_EFFECT = 2  # a model of nearly as many effects as stacks says nothing about those it has not seen
+
+
+def settled(rule: Rule, stacks: Sequence[str], factors: Mapping[str, Mapping[str, str]]) -> tuple[Rule, str]:
+    """The rule with "auto" resolved, and sentences that say why. A race that "auto" became has nothing to certify."""
+    design, why = chosen(rule, stacks, factors)
+    if rule.certify and rule.design == "auto" and design == "race":
+        return replace(rule, design=design, certify=False), f"{why} {NO_CERTIFICATE}"
+    return replace(rule, design=design), why
 
 
 def chosen(rule: Rule, stacks: Sequence[str], factors: Mapping[str, Mapping[str, str]]) -> tuple[Design, str]:

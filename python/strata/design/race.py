@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 
-from strata.analysis.cells import score_table
-from strata.analysis.evidence import CERTIFYING, FAILURES_TO_DROP
-from strata.analysis.survivors import standing
+from strata.analysis.survivors import given_up, raced, tried
 from strata.design import Batch, stopped, used_up
 from strata.model import View
 from strata.units import human_time
@@ -27,35 +24,34 @@ def next_batch(
     stacks = list(dict.fromkeys(runnable))
     if not stacks:
         return stopped("Stopped: not one of the stacks can run.")
-    done = _rounds_done(view)
-    failed = _failures(view)
-    margin, confidence = -math.log1p(-view.rule.within), view.rule.confidence
-    table = score_table(view, stacks)[:, :CERTIFYING]
-    begun = 1 + max((number for rounds in done.values() for number in rounds if number < CERTIFYING), default=-1)
+    done, hopeless = tried(view), given_up(view)
+    now = raced(view, stacks)
+    alive = [stacks[k] for k in now.alive if stacks[k] not in hopeless]
+    if now.settled or not alive or (now.rounds >= 2 and len(alive) < 2):
+        return stopped(_settled(stacks, now.leader, alive, now.rounds, view.rule.within, view.rule.confidence))
     # The round that was begun last may not be over: then what is left of it comes first.
-    for number in (max(begun - 1, 0), begun):
-        now = standing(table[:, :number], margin, confidence)
-        alive = [stacks[k] for k in now.alive if failed.get(stacks[k], 0) < FAILURES_TO_DROP]
-        left = [stack for stack in alive if number not in done.get(stack, set())]
-        if now.settled or not alive or (number >= 2 and len(alive) < 2):
-            return stopped(_settled(stacks, now.leader, alive, number, view.rule.within, confidence))
-        if left:
-            break
-    if number >= MOST_ROUNDS:
+    begun = 1 + max((max(numbers) for numbers in done.values()), default=-1)
+    number = max(begun - 1, 0)
+    left = [stack for stack in alive if number not in done.get(stack, set())]
+    if not left:
+        number, left = begun, alive
+    if now.rounds >= MOST_ROUNDS:
         return stopped(
-            f"Stopped after {number} rounds: {len(alive)} stacks are left, and no end is in sight; "
+            f"Stopped after {now.rounds} rounds: {len(alive)} stacks are left, and no end is in sight; "
             "call stacks equal that are further apart (--within)."
         )
     if used_up(len(left), seconds_left, seconds_per_visit):
         budget = "" if view.rule.budget_s is None else f" of {human_time(view.rule.budget_s)}"
-        return stopped(f"Stopped: the budget{budget} is used up after {number} rounds; {len(alive)} stacks are left.")
+        return stopped(
+            f"Stopped: the budget{budget} is used up after {now.rounds} rounds; {len(alive)} stacks are left."
+        )
     chance = random.Random(f"strata race {view.seed} {number}")
     order = chance.sample(left, len(left))
     last = max(view.trials, key=lambda trial: trial.order, default=None)
     if last is not None and len(order) > 1 and order[0] == last.stack:
         order = [order[1], order[0], *order[2:]]
     visits = tuple((number, stack) for stack in order)
-    return Batch(visits, False, f"Round {number + 1} of the race: {len(alive)} of {len(stacks)} stacks are left.")
+    return Batch(visits, False, f"Round {now.rounds + 1} of the race: {len(alive)} of {len(stacks)} stacks are left.")
 
 
 def _settled(
@@ -65,19 +61,3 @@ def _settled(
         return "Stopped: no stack gave a figure."
     rest = "it is the only one left" if len(alive) < 2 else f"all {len(alive)} that are left are within {within:.2g}"
     return f"Stopped after {rounds} rounds: {stacks[leader]} leads and {rest}, at a confidence of {confidence:.0%}."
-
-
-def _rounds_done(view: View) -> dict[str, set[int]]:
-    done: dict[str, set[int]] = {}
-    for trial in view.trials:
-        done.setdefault(trial.stack, set()).add(trial.round)
-    for visit in view.failed:
-        done.setdefault(visit.stack, set()).add(visit.round)
-    return done
-
-
-def _failures(view: View) -> dict[str, int]:
-    count: dict[str, int] = {}
-    for visit in view.failed:
-        count[visit.stack] = count.get(visit.stack, 0) + 1
-    return count

@@ -108,18 +108,19 @@ def execute(
         plan.disks,
     )
     before = store.rule()
-    design, why = choice.chosen(
+    rule, why = choice.settled(
         order.rule,
         [stack.text for stack in plan.runnable],
         {stack.text: stack.factors for stack in plan.runnable},
     )
-    looked = before and _looked(before, replace(order.rule, design=design), reader.status(store.directory).visits_done)
+    status = reader.status(store.directory)
+    looked = before and _looked(before, rule, status.visits_done, status.visits_planned)
     if looked:
         store.add_event("extended", looked, sites.now())
-    if before is None or before.design != design:
+    if before is None or before.design != rule.design:
         store.add_event("design", why, sites.now())
         listener(Noted(why))
-    store.set_rule(replace(order.rule, design=design), sites.now())
+    store.set_rule(rule, sites.now())
     _note_changes(order, store, sites.now())
     store.add_facts(order.facts, order.versions, plan.skipped, sites.now())
     if not order.plan.runnable:
@@ -214,13 +215,18 @@ class _Loop:
         return None if budget_s is None else budget_s - (self.sites.now() - self.started_at)
 
 
-def _looked(before: Rule, now: Rule, visits: int) -> str | None:
-    """Why the number of rounds was not fixed before `visits` of them were made, or None when it was."""
+def _looked(before: Rule, now: Rule, visits: int, planned: int) -> str | None:
+    """Why the number of rounds was not fixed before `visits` of those `planned` were made, or None when it was."""
     if now.design != "rounds" or not visits:
         return None
     if before.design != "rounds":
         return f"rounds were asked for after {before.design} had chosen visits by what it saw, {visits} so far"
-    return f"rounds raised from {before.rounds} to {now.rounds}" if before.rounds < now.rounds else None
+    if now.rounds > before.rounds:
+        return f"rounds raised from {before.rounds} to {now.rounds}"
+    # When all that was planned is there, a lower number takes nothing away.
+    if now.rounds < before.rounds and visits < planned:
+        return f"rounds lowered from {before.rounds} to {now.rounds} after {visits} of {planned} visits"
+    return None
 
 
 def _note_changes(order: Order, store: Store, now: float) -> None:

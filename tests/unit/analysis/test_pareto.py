@@ -12,7 +12,7 @@ from strata.analysis.cells import Array
 from strata.analysis.objective import find
 from strata.analysis.pareto import front, measured, on_front
 from strata.errors import BadInput
-from strata.model import Metric, StepTime, View, WorkloadView
+from strata.model import Metric, StepTime, Testbed, View, WorkloadView
 
 from .noisy_views import trial, view
 
@@ -57,6 +57,10 @@ def test_one_visit_each_states_no_chance() -> None:
         "is stated; run again with --rounds 5. By these figures alone 3 of 4 measured stacks are on the front of "
         "iops, p99: fast, calm and twin."
     )
+    adaptive = replace(once, rule=replace(once.rule, design="adaptive"))
+    assert "is stated; run it again. By" in front(adaptive, ["iops", "p99"]).sentence
+    virtual = replace(once, testbed=Testbed(clock="virtual"))
+    assert "is stated; run again with --seeds 5. By" in front(virtual, ["iops", "p99"]).sentence
 
 
 def noisy(seed: int, visits: Sequence[int]) -> tuple[View, Array]:

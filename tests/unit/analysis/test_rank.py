@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from strata.analysis.cells import effects, log_table
 from strata.analysis.compare import LARGEST_WEIGHT, pairwise, prior
+from strata.analysis.evidence import CERTIFYING
 from strata.analysis.rank import Ranking, rank
 from strata.model import FailedVisit, Metric, Outcome, Rule, Skipped, View, WorkloadView
 
@@ -164,6 +165,22 @@ def test_rounds_needed_to_show_that_two_are_as_good() -> None:
     # Two rounds in which b failed are lost, and have to be made up for.
     lost: dict[str, list[float | None]] = {"a": [100.0] * 6, "b": [*figures["b"], None, None]}
     assert rank(exact(lost)).rounds_needed == needed + 2
+
+
+def test_rounds_that_certified_a_shortlist_are_no_rounds_here() -> None:
+    """Who was in them was decided by what was seen; and their numbers are no count."""
+    figures = {"a": [100.0, 110.0, 95.0], "b": [97.0, 99.0, 98.0]}
+    plain = exact(figures)
+    more = tuple(
+        replace(each, round=CERTIFYING + each.round, visit=each.visit + 100, order=each.order + 100)
+        for each in plain.trials
+    )
+    certified = replace(plain, trials=(*plain.trials, *more))
+    seen, without = rank(certified, metrics="primary"), rank(plain, metrics="primary")
+    assert seen.rounds_needed == without.rounds_needed is not None
+    assert seen.sentences == without.sentences
+    assert [row.visits for row in seen.rows] == [3, 3]
+    assert seen.rows[1].against_leader == without.rows[1].against_leader
 
 
 def test_hopeless_noise_says_so() -> None:

@@ -76,10 +76,16 @@ CERTIFIED = replace(PLAIN, design="adaptive", certify=True)
             "with the design rounds of this campaign there is none: add --des",
         ),
         (
+            None,
+            replace(PLAIN, design="race"),
+            Decide(confidence="certified"),
+            "with the design race of this campaign there is none: take --confidence standard.",
+        ),
+        (
             replace(PLAIN, design="race"),
             PLAIN,
-            Decide(confidence="certified"),
-            "with the design race of this run there is none: take --confidence standard.",
+            Decide(confidence="certified", design="race"),
+            "with --design race there is none: take --confidence standard.",
         ),
         (
             None,
@@ -101,6 +107,18 @@ def test_what_the_refusal_says_to_add_is_taken(decide: Decide, design: str) -> N
     rule = rule_of(CERTIFIED, PLAIN, False, replace(decide, confidence="standard"))
     assert (rule.design, rule.certify) == (design, False)
     assert rule_of(None, replace(PLAIN, certify=True), True, Decide(design="adaptive")).certify
+
+
+@pytest.mark.parametrize("from_file", [True, False])
+@pytest.mark.parametrize("confidence", ["certified", None])
+@pytest.mark.parametrize("certify", [True, False])  # True: as runs that began before this was settled have it
+def test_a_certificate_that_became_a_race_goes_on(
+    from_file: bool, confidence: str | None, certify: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = replace(PLAIN, design="race", certify=certify)
+    rule = rule_of(kept, PLAIN, from_file, Decide(confidence=confidence))
+    assert (rule.design, rule.certify, rule.confidence) == ("race", False, 0.95)
+    assert ("it is its own certificate" in capsys.readouterr().err) is (certify or confidence is not None)
 
 
 def test_a_front_and_weights_at_once_are_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from dataclasses import replace
@@ -9,11 +10,12 @@ import pytest
 
 from strata.analysis.modelled import ranking
 from strata.analysis.survivors import standing
+from strata.design import adaptive
 from strata.design.choice import chosen
 from strata.design.race import next_batch
-from strata.model import Rule
+from strata.model import Rule, Skipped
 
-from .learning import campaign, empty, grid
+from .learning import campaign, empty, grid, visited
 
 RULE = Rule(design="race")
 LEVEL = {"a": 0.0, "b": -0.3, "c": 0.4, "d": -0.5, "e": 0.39, "f": 0.0}
@@ -75,3 +77,49 @@ def test_the_choice_is_stated(stacks: dict[str, dict[str, str]], design: str) ->
     assert found == design
     assert why.startswith(f"Design: {design}, because")
     assert chosen(Rule(design="rounds"), list(stacks), stacks)[0] == "rounds"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stack_that_an_adaptive_start_left_unbuilt_is_raced_too(seed: int) -> None:
+    """It is the best, by what its parts do not show: only a visit can tell."""
+    stacks = grid(4, 3, 3)
+    view = empty(stacks, Rule(design="adaptive"), seed=seed + 1)
+    chance = random.Random(seed)
+    level = {stack: 0.1 * sum(map(int, stack.split("-"))) for stack in stacks}
+    for _ in range(3):
+        for number, stack in adaptive.next_batch(view, list(stacks)).visits:
+            view = visited(view, number, stack, {"w": math.exp(level[stack] + chance.gauss(0, 0.02))})
+    never = [stack for stack in stacks if stack not in {trial.stack for trial in view.trials}]
+    odd = never[0]
+    level[odd] = max(level.values()) + 0.2
+    view = replace(view, rule=RULE)
+    seen = ranking(view)
+    assert seen.best is None and seen.undecided
+    assert seen.sentences[0].startswith("Not settled: no round of the race has met all 36 stacks yet.")
+    assert f"{len(never)} of 36 stacks were never built: " in seen.sentences[0]
+    view, why = campaign(view, next_batch, lambda stack, n: level[stack] + chance.gauss(0, 0.02))
+    assert ranking(view).best == odd
+    assert odd in why
+
+
+def test_visits_chosen_by_another_design_make_no_round() -> None:
+    """Numbers of visits that met only some of the stacks left are passed over; those that met all count."""
+    some, every = np.full((2, 4), np.nan), np.zeros((2, 4))
+    some[0] = 9.0
+    every[1] = 0.5
+    table = np.hstack([some, every])
+    now = standing(table, 0.03, 0.95, ~np.isnan(table))
+    assert (now.leader, now.rounds) == (1, 4)
+    assert standing(some, 0.03, 0.95, ~np.isnan(some)).alive == (0, 1)
+
+
+def test_a_stack_that_cannot_run_any_more_is_out_of_the_race() -> None:
+    view, _ = campaign(empty(ALONE, RULE), next_batch, noisy(5))
+    cut = replace(view, trials=tuple(t for t in view.trials if t.stack != "e" or t.round < 2))
+    assert ranking(cut).best is None
+    able = [stack for stack in LEVEL if stack != "e"]
+    cut = replace(cut, halted=(Skipped("e", ("its tool is gone",)),))
+    over, _ = campaign(cut, next_batch, noisy(6), runnable=able)
+    seen = ranking(over)
+    assert seen.best == "c"
+    assert next(row.decision for row in seen.rows if row.stack == "e") == "undecided"

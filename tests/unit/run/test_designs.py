@@ -164,6 +164,33 @@ def test_a_race_of_few(tmp_path: Path) -> None:
     assert ranking(view).best == "existing(/srv) | null(b)"
 
 
+def test_a_race_that_was_to_be_certified_says_that_nothing_will_be(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "run", "existing(/srv) | null({a, b, c, d})")
+    view = machine.run(Rule(design="auto", certify=True), visits=6)
+    assert (view.rule.design, view.rule.certify) == ("race", False)
+    said = [event.text for event in view.events if event.kind == "design"]
+    assert said[0].startswith("Design: race, because for 4 stacks ")
+    assert said[0].endswith("Nothing is certified: a race is judged without a model, so it is its own certificate.")
+    assert ranking(machine.run(view.rule)).best == "existing(/srv) | null(b)"
+
+
+def test_rounds_lowered_while_some_are_to_come_are_said(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "run", "existing(/srv) | null({a, b})")
+    machine.run(Rule(rounds=6), visits=5)
+    view = machine.run(Rule(rounds=3))
+    assert any("rounds lowered from 6 to 3 after 5 of 12 visits" in caution.text for caution in checks.warnings(view))
+    # A race may be looked at as often as one likes.
+    view = machine.run(Rule(design="race"))
+    assert [caution for caution in checks.warnings(view) if caution.kind == "peeked"] == []
+
+
+def test_rounds_lowered_when_all_are_made_take_nothing_away(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "run", "existing(/srv) | null({a, b})")
+    machine.run(Rule(rounds=4))
+    view = machine.run(Rule(rounds=3))
+    assert [caution for caution in checks.warnings(view) if caution.kind == "peeked"] == []
+
+
 @pytest.mark.parametrize("design", ["race", "adaptive"])
 def test_rounds_after_another_way_say_that_figures_were_seen_first(tmp_path: Path, design: Design) -> None:
     machine = Machine(tmp_path / "run", "existing(/srv) | null({a, b, c, d})")
