@@ -8,12 +8,11 @@ that fails again and again is out by that, and was not compared.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from strata.analysis.cells import score_table
-from strata.analysis.evidence import CERTIFYING, FAILURES_TO_DROP
+from strata.analysis.evidence import CERTIFYING, FAILURES_TO_DROP, failures
 from strata.analysis.survivors import FEWEST_ROUNDS, Standing, standing
 from strata.model import View
 
@@ -76,10 +75,11 @@ def _block(
     within = range(first, first + MOST_ROUNDS)
     named = {stack for number, stack in (*made, *waiting) if number in within}
     stacks = tuple(stack for stack in view.stacks if stack in named)
-    begun = max(number for number, _ in (*made, *waiting) if number in within) - first + 1
+    # A block can be left with visits that nobody can make any more.
+    begun = max(_in((*made, *waiting), within), default=first - 1) - first + 1
     complete = min(_in(waiting, within), default=first + begun) - first
-    failures = Counter(visit.stack for visit in view.failed if visit.round in within)
-    failing = tuple(stack for stack in stacks if failures[stack] >= FAILURES_TO_DROP)
+    failed = failures(view, within)
+    failing = tuple(stack for stack in stacks if len(failed.get(stack, ())) >= FAILURES_TO_DROP)
     raced = tuple(stack for stack in stacks if stack not in failing)
     table = score_table(view, raced, weights)[:, first : first + complete]
     now = standing(table, -math.log1p(-view.rule.within), view.rule.confidence)

@@ -92,19 +92,28 @@ def _readings(view: View, stacks: Sequence[str]) -> tuple[Readings, ...]:
     )
 
 
+def failures(view: View, rounds: range | None = None) -> dict[str, dict[int, str]]:
+    """Stack -> its visits without any figure, whether building failed or all that was run -> the first reason.
+
+    `rounds`: of these alone; None: of all.
+    """
+    reasons: dict[str, dict[int, str]] = {}
+    for visit in view.failed:
+        if rounds is None or visit.round in rounds:
+            reasons.setdefault(visit.stack, {})[visit.visit] = visit.reason
+    good = {trial.visit for trial in usable(view)}
+    for trial in view.trials:
+        if trial.visit not in good and (rounds is None or trial.round in rounds):
+            reasons.setdefault(trial.stack, {}).setdefault(trial.visit, trial.reason or "it gave no figure")
+    return reasons
+
+
 def _failing(view: View) -> dict[str, str]:
     """Failed at least twice, and in half of the visits or more: an outcome, not bad luck."""
     scored = Counter(stack for stack, _ in {(trial.stack, trial.visit) for trial in usable(view)})
-    reasons: dict[str, dict[int, str]] = {}
-    for visit in view.failed:
-        reasons.setdefault(visit.stack, {})[visit.visit] = visit.reason
-    good = {trial.visit for trial in usable(view)}
-    for trial in view.trials:
-        if trial.visit not in good:
-            reasons.setdefault(trial.stack, {}).setdefault(trial.visit, trial.reason or "it gave no figure")
     return {
         stack: f"{len(found)} of its {len(found) + scored[stack]} visits failed, first: {next(iter(found.values()))}"
-        for stack, found in reasons.items()
+        for stack, found in failures(view).items()
         if len(found) >= max(FAILURES_TO_DROP, scored[stack])
     }
 

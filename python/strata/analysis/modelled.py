@@ -22,7 +22,7 @@ from strata.analysis.evidence import Evidence, belief_of, evidence
 from strata.analysis.objective import objective_of, weights_of
 from strata.analysis.pareto import Front, front
 from strata.analysis.rank import Ranking, Row, Unranked, rank
-from strata.analysis.survivors import Standing, raced, tried
+from strata.analysis.survivors import Standing, given_up, raced, tried
 from strata.analysis.verdict import PREDICTED, listed, percent, probability
 from strata.model import View
 
@@ -214,12 +214,11 @@ def _certified(fresh: Sequence[certified.Block], lead: str, tied: Sequence[str])
     if not (block.compared and block.now.settled):
         return f"Not certified yet: after {rounds} of the shortlist {listed(block.alive)} are left."
     outside = [stack for stack in tied if stack not in block.stacks]
-    unlisted = (
-        f" Of the {len(tied)} that tie {len(outside)} had none: for those the model alone speaks." if outside else ""
-    )
+    rest = f" Of the {len(tied)} that tie {len(outside)} had none: for those the model alone speaks." if outside else ""
+    rest += f" Not compared, because they failed: {listed(block.failing)}." if block.failing else ""
     return (
-        f"Certified within the shortlist ({listed(block.stacks)}): {rounds}, judged without the model, "
-        f"leave {listed(block.alive)}.{unlisted}"
+        f"Certified within the shortlist ({listed(block.raced)}): {rounds}, judged without the model, "
+        f"leave {listed(block.alive)}.{rest}"
     )
 
 
@@ -273,6 +272,7 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
         )
     rows.sort(key=lambda row: (row.decision != "leader", not row.tied, -row.score))
     alive = [stacks[k] for k in now.alive]
+    failing = sorted(given_up(view) & set(stacks))
     return Ranking(
         rows=tuple(rows),
         unranked=plain.unranked,
@@ -281,7 +281,10 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
         tied=tuple(alive),
         undecided=not now.settled,
         rounds_needed=None,
-        sentences=_race_said(view, stacks[leader], alive, now, len(stacks)),
+        sentences=(
+            *_race_said(view, stacks[leader], alive, now, len(stacks)),
+            *([f"Not to be chosen, because they fail: {listed(failing)}."] if failing else []),
+        ),
         method=(
             "Race: differences to the leader within rounds, readings far from a stack's others pulled in, intervals "
             f"that hold however often one looks, together at {percent(rule.confidence)}. With 4 stacks or more their "

@@ -5,8 +5,10 @@ however often one looks (`anytime`), each at an error of (1 - confidence) / (K -
 everything left is shown to be within the margin of the leader. It assumes nothing about how stacks are related, so it
 also serves where they have nothing in common, and pays for that: each stack is visited several times.
 
-A round counts when it met every stack that was left by then, whatever came of the visits. Visits that another design
-chose before the race, by what it saw, make no round: their stacks are not there alike, nor at the same time.
+A round counts from which no stack is missing that has yet to be met; one that dropped out stays out of the later ones,
+also where a confidence that was raised since would have kept it. Visits that another design chose before the race, by
+what it saw, make no round unless they met every stack left: they are not there alike, nor at the same time. A stack
+that fails again and again is out by that.
 
 Before differences are taken, a reading that is far from the stack's others (3 spreads by the median) is pulled in to
 that distance: one visit hit by something else must not decide.
@@ -15,7 +17,6 @@ that distance: one visit hit by something else must not decide.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from strata.analysis.anytime import Prior, half_width, moderated, prior_of
 from strata.analysis.cells import Array, score_table
-from strata.analysis.evidence import CERTIFYING, FAILURES_TO_DROP
+from strata.analysis.evidence import CERTIFYING, FAILURES_TO_DROP, failures
 from strata.model import View
 
 FEWEST_ROUNDS = 3  # two differences say next to nothing about their spread, borrowed or not
@@ -46,14 +47,29 @@ class Standing:
 
 def raced(view: View, stacks: Sequence[str], weights: Sequence[float] | None = None) -> Standing:
     """The race of these stacks, from all visits so far. `weights`: of the workloads; None: as the objective says."""
-    done = tried(view)
+    done, gone = tried(view), given_up(view)
+    place = [k for k, stack in enumerate(stacks) if stack not in gone]
+    running = [stacks[k] for k in place]
     rounds = 1 + max((max(numbers) for numbers in done.values()), default=-1)
-    table = np.full((len(stacks), rounds), np.nan)
-    scores = score_table(view, stacks, weights)[:, :rounds]  # ends with the last figure; what follows failed
+    table = np.full((len(running), rounds), np.nan)
+    scores = score_table(view, running, weights)[:, :rounds]  # ends with the last figure; what follows failed
     table[:, : scores.shape[1]] = scores
-    gone = given_up(view)  # must not keep the rounds of the others from counting
-    met = np.array([[stack in gone or n in done.get(stack, ()) for n in range(rounds)] for stack in stacks], dtype=bool)
-    return standing(table, -math.log1p(-view.rule.within), view.rule.confidence, met.reshape(table.shape))
+    met = np.array([[n in done.get(stack, ()) for n in range(rounds)] for stack in running], dtype=bool)
+    margin = -math.log1p(-view.rule.within)
+    now = standing(table, margin, view.rule.confidence, met.reshape(table.shape), _before_the_race(view))
+    gap, half = np.full(len(stacks), np.nan), np.full(len(stacks), np.inf)
+    gap[place], half[place] = now.gap, now.half
+    leader = None if now.leader is None else place[now.leader]
+    return Standing(tuple(place[k] for k in now.alive), leader, gap, half, now.rounds, now.settled)
+
+
+def _before_the_race(view: View) -> int:
+    """How many rounds, from the first, have visits that another design chose: each change of it is an event."""
+    changed = [event.at for event in view.events if event.kind == "design"]
+    if len(changed) < 2:
+        return 0
+    earlier = (trial.round for trial in view.trials if trial.started_at < changed[-1] and trial.round < CERTIFYING)
+    return 1 + max(earlier, default=-1)
 
 
 def tried(view: View) -> dict[str, set[int]]:
@@ -69,15 +85,17 @@ def tried(view: View) -> dict[str, set[int]]:
 
 def given_up(view: View) -> set[str]:
     """Stacks that failed too often to be visited again."""
-    failures = Counter(visit.stack for visit in view.failed)
-    return {stack for stack, count in failures.items() if count >= FAILURES_TO_DROP}
+    found = failures(view, range(CERTIFYING))
+    return {stack for stack, visits in found.items() if len(visits) >= FAILURES_TO_DROP}
 
 
-def standing(table: Array, margin: float, confidence: float, met: NDArray[np.bool_] | None = None) -> Standing:
+def standing(
+    table: Array, margin: float, confidence: float, met: NDArray[np.bool_] | None = None, before: int = 0
+) -> Standing:
     """`table`: stacks x rounds of logarithms, larger is better; nan: no figure, for a stack that failed or dropped out.
 
-    `met`: of the same shape: the stack was visited, or will not be again. A round that did not meet every stack left
-    is passed over. None: every round met them.
+    `met`: of the same shape: the stack was visited. A round is passed over where a stack is missing that is left and
+    has been in no round yet; of the first `before` rounds each where any that is left is missing. None: none is.
 
     Replays the race round by round, so that the same table always gives the same survivors.
     """
@@ -90,8 +108,10 @@ def standing(table: Array, margin: float, confidence: float, met: NDArray[np.boo
     known: Prior | None = None  # kept while the field shrinks: late in the race few are left to learn from
     counted: list[int] = []
     for number in range(table.shape[1]):
-        if met is not None and not met[alive, number].all():
-            continue
+        if met is not None:
+            missing = [k for k in alive if not met[k, number]]
+            if missing and (number < before or not met[np.ix_(missing, counted)].any(axis=1).all()):
+                continue
         counted.append(number)
         if len(counted) >= 2:  # who never gave a figure is out
             alive = [k for k in alive if not np.isnan(table[k, counted]).all()]

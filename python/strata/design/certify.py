@@ -35,15 +35,16 @@ def begin(view: View, shortlist: Sequence[str], blocks: Sequence[Block]) -> Visi
 
 
 def go_on(view: View, block: Block, runnable: Sequence[str]) -> Visits:
-    """What is left of the round that was begun, else the next one, of all that are not out; empty: it is over."""
-    latest = block.first + block.begun - 1
-    left = [stack for number, stack in view.open_visits if number == latest and stack in runnable]
-    left = [stack for stack in left if stack not in block.failing]
+    """What is left of the first round that is not complete, else the next one, of all that are not out; empty: over."""
+    within = range(block.first, block.first + MOST_ROUNDS)
+    able = [stack for stack in runnable if stack not in block.failing]
+    left = [(number, stack) for number, stack in view.open_visits if number in within and stack in able]
     if left:
-        return [(latest, stack) for stack in left]
+        earliest = min(number for number, _ in left)
+        return [visit for visit in left if visit[0] == earliest]
     if block.over:
         return []
-    return _round(view, latest + 1, [stack for stack in block.alive if stack in runnable])
+    return _round(view, block.first + block.begun, [stack for stack in block.alive if stack in able])
 
 
 def _round(view: View, number: int, stacks: Sequence[str]) -> Visits:

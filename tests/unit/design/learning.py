@@ -63,6 +63,16 @@ def visited(view: View, number: int, stack: str, figures: Mapping[str, float], w
     return replace(view, trials=(*view.trials, *trials), visits_done=n + 1)
 
 
+def ran_in_vain(view: View, number: int, stack: str) -> View:
+    """The stack was built, and its program failed."""
+    n = view.visits_done
+    trials = tuple(
+        TrialResult(n, stack, number, n, each.text, Outcome.FAILED, "exit code 3", n * 80.0, None, {}, {}, (), ())
+        for each in view.workloads
+    )
+    return replace(view, trials=(*view.trials, *trials), visits_done=n + 1)
+
+
 def _primary(view: View, load: str) -> str:
     return next(workload.primary.name for workload in view.workloads if workload.text == load)
 

@@ -17,9 +17,9 @@ from strata.analysis.belief import believe, unexplained
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.modelled import ranking
 from strata.design.adaptive import apart, decide, next_batch, start
-from strata.model import Rule, View, WorkloadView
+from strata.model import Rule, Skipped, View, WorkloadView
 
-from .learning import LOAD, SPEED, campaign, empty, grid, visited
+from .learning import LOAD, SPEED, campaign, empty, grid, ran_in_vain, visited
 
 RULE = Rule(design="adaptive")
 STACKS = grid(4, 3, 3)
@@ -247,23 +247,28 @@ def test_one_that_cannot_run_any_more_is_not_waited_for() -> None:
     assert any(trial.round > CERTIFYING for trial in view.trials)
 
 
-def certifying(seed: int, fails: Callable[[str, int], bool]) -> View:
-    """A campaign in which visits of fresh rounds fail; `fails`: of a stack, in its so many-th fresh visit."""
+def certifying(seed: int, fails: Callable[[str, int], bool], *, built: bool = False) -> View:
+    """A campaign in which visits of fresh rounds fail; `fails`: of a stack, in its so many-th fresh visit. `built`: it
+    is built then, and its program fails."""
     view, measure = empty(STACKS, replace(RULE, certify=True)), noisy(seed)
     while not (batch := next_batch(view, list(view.stacks))).stop:
         for number, stack in batch.visits:
             broken = number >= CERTIFYING and fails(stack, number - CERTIFYING)
-            view = visited(view, number, stack, {} if broken else {"w": math.exp(measure(stack, number))})
+            if broken and built:
+                view = ran_in_vain(view, number, stack)
+            else:
+                view = visited(view, number, stack, {} if broken else {"w": math.exp(measure(stack, number))})
     return view
 
 
 def fresh(view: View) -> Counter[str]:
-    visits = [*((t.stack, t.round) for t in view.trials), *((f.stack, f.round) for f in view.failed)]
+    visits = {*((t.stack, t.round) for t in view.trials), *((f.stack, f.round) for f in view.failed)}
     return Counter(stack for stack, number in visits if number >= CERTIFYING)
 
 
-def test_a_leader_that_fails_in_fresh_rounds_is_not_called_beaten() -> None:
-    view = certifying(8, lambda stack, number: stack == BEST)
+@pytest.mark.parametrize("built", [False, True])
+def test_a_leader_that_fails_in_fresh_rounds_is_not_called_beaten(built: bool) -> None:
+    view = certifying(8, lambda stack, number: stack == BEST, built=built)
     seen = ranking(view)
     said = " ".join(seen.sentences)
     assert seen.best is None
@@ -271,8 +276,9 @@ def test_a_leader_that_fails_in_fresh_rounds_is_not_called_beaten() -> None:
     assert fresh(view)[BEST] == 2
 
 
-def test_what_was_compared_with_nobody_is_not_certified() -> None:
-    view = certifying(8, lambda stack, number: stack != BEST)
+@pytest.mark.parametrize("built", [False, True])
+def test_what_was_compared_with_nobody_is_not_certified(built: bool) -> None:
+    view = certifying(8, lambda stack, number: stack != BEST, built=built)
     said = " ".join(ranking(view).sentences)
     assert "nothing was compared" in said and "Certified" not in said
     assert max(fresh(view).values()) <= 3
@@ -282,6 +288,43 @@ def test_one_that_breaks_in_the_middle_does_not_keep_the_others_going() -> None:
     rivals = {stack for stack, count in fresh(certifying(8, lambda stack, number: False)).items() if stack != BEST}
     view = certifying(8, lambda stack, number: stack in rivals and number >= 1)
     assert all(fresh(view)[stack] <= 3 for stack in rivals)
+
+
+def test_who_failed_is_not_among_the_certified() -> None:
+    view, planned = shortlisted()
+    broken = planned[-1][1]
+    measure = equal(11)
+    while not (batch := next_batch(view, list(view.stacks))).stop:
+        for number, stack in batch.visits:
+            figures = {"w": math.exp(measure(stack, number))}
+            view = ran_in_vain(view, number, stack) if stack == broken else visited(view, number, stack, figures)
+    (said,) = [each for each in ranking(view).sentences if "ertified" in each]
+    if said.startswith("Certified"):
+        assert broken not in said.split(")")[0] and f"because they failed: {broken}" in said
+    assert fresh(view)[broken] == 2
+
+
+def test_one_that_comes_back_has_its_earlier_round_made_up() -> None:
+    view, planned = shortlisted()
+    names = [stack for _, stack in planned]
+    for number in (CERTIFYING, CERTIFYING + 1):
+        for stack in names[1:]:
+            view = visited(view, number, stack, {"w": 1.0})
+    view = replace(view, open_visits=((CERTIFYING, names[0]),))
+    assert list(next_batch(view, list(view.stacks)).visits) == [(CERTIFYING, names[0])]
+
+
+def test_a_block_that_nobody_can_make_any_more_is_no_end_of_the_run() -> None:
+    view, planned = shortlisted()
+    gone = {stack for _, stack in planned}
+    able = [stack for stack in view.stacks if stack not in gone]
+    view = replace(view, open_visits=tuple(planned))
+    for number in range(3):
+        for stack in able[:3]:
+            view = visited(view, CERTIFYING + 40 + number, stack, {"w": 1.0})
+    view = replace(view, halted=tuple(Skipped(stack, ("gone",)) for stack in gone))
+    assert ranking(view).sentences
+    next_batch(view, able)
 
 
 def test_one_failure_and_a_kill_put_nobody_out() -> None:

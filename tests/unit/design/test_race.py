@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from strata.analysis.modelled import ranking
-from strata.analysis.survivors import standing
+from strata.analysis.survivors import raced, standing
 from strata.design import adaptive
 from strata.design.choice import chosen
 from strata.design.race import next_batch
 from strata.model import Rule, Skipped
 
-from .learning import campaign, empty, grid, visited
+from .learning import campaign, empty, grid, ran_in_vain, visited
 
 RULE = Rule(design="race")
 LEVEL = {"a": 0.0, "b": -0.3, "c": 0.4, "d": -0.5, "e": 0.39, "f": 0.0}
@@ -51,6 +51,34 @@ def test_a_stack_that_fails_drops_out() -> None:
     view, _ = campaign(empty(ALONE, RULE), next_batch, lambda s, n: None if s == "c" else measure(s, n))
     assert ranking(view).best == "e"
     assert 1 <= sum(visit.stack == "c" for visit in view.failed) <= 2
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_the_best_that_breaks_in_the_middle_does_not_keep_the_others_going(built: bool) -> None:
+    view, measure = empty(ALONE, RULE), noisy(5)
+    while not (batch := next_batch(view, list(view.stacks))).stop:
+        for number, stack in batch.visits:
+            if stack == "c" and number:
+                view = ran_in_vain(view, number, stack) if built else visited(view, number, stack, {})
+            else:
+                view = visited(view, number, stack, {"w": math.exp(measure(stack, number))})
+    seen = ranking(view)
+    assert seen.best == "e"
+    assert "Not to be chosen, because they fail: c." in seen.sentences
+    assert view.visits_done < 60
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_more_confidence_goes_on_from_the_rounds_that_there_are(seed: int) -> None:
+    measure = noisy(seed, 0.05)
+    view, _ = campaign(empty(ALONE, replace(RULE, confidence=0.8)), next_batch, measure)
+    rounds = 1 + max(trial.round for trial in view.trials)
+    surer = replace(view, rule=replace(RULE, confidence=0.95))
+    assert raced(surer, list(LEVEL)).rounds == rounds
+    whole, _ = campaign(surer, next_batch, measure)
+    afresh, _ = campaign(empty(ALONE, replace(RULE, confidence=0.95)), next_batch, noisy(seed + 50, 0.05))
+    assert whole.visits_done - view.visits_done <= max(afresh.visits_done, 12)
+    assert ranking(whole).best in ("c", "e")
 
 
 def test_it_gives_up_when_no_end_is_in_sight() -> None:
