@@ -41,6 +41,10 @@ class Block:
     def compared(self) -> bool:
         return len(self.raced) > 1 and self.complete >= FEWEST_ROUNDS
 
+    def speaks_against(self, stack: str) -> bool:
+        """Which is in it: it failed, or was shown to be worse than another."""
+        return stack in self.failing or (self.compared and stack not in self.alive)
+
     @property
     def over(self) -> bool:
         return len(self.alive) < 2 or (self.compared and self.now.settled) or self.begun >= MOST_ROUNDS

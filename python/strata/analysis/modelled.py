@@ -99,7 +99,8 @@ def by_model(view: View, found: Evidence, weights: Sequence[float], metrics: Met
     settled = belief.sure >= view.rule.confidence and bool(visits[belief.chosen] >= FEWEST_VISITS)
     leader = found.stacks[belief.chosen]
     fresh = certified.blocks(view, weights) if view.rule.certify else ()
-    settled = settled and not _contradicted(certified.of(fresh, leader), leader)
+    block = certified.of(fresh, leader)
+    settled = settled and not (block is not None and block.speaks_against(leader))
     return Ranking(
         rows=rows,
         unranked=unranked,
@@ -182,11 +183,6 @@ def _said(
     return tuple(said)
 
 
-def _contradicted(block: certified.Block | None, lead: str) -> bool:
-    """The fresh rounds speak against it."""
-    return block is not None and (lead in block.failing or (block.compared and lead not in block.alive))
-
-
 def _certified(fresh: Sequence[certified.Block], lead: str, tied: Sequence[str]) -> str:
     """`tied`: with the one that leads, by the model."""
     block = certified.of(fresh, lead)
@@ -206,7 +202,7 @@ def _certified(fresh: Sequence[certified.Block], lead: str, tied: Sequence[str])
             f"Not certified: of the shortlist ({listed(block.stacks)}) all others failed in {rounds}, so that nothing "
             f"was compared with {lead}."
         )
-    if _contradicted(block, lead):
+    if block.speaks_against(lead):
         return (
             f"Not certified: {rounds} of the shortlist, judged without the model, put {block.leader} before {lead}. "
             f"Take {block.leader}: these visits were chosen for nothing that they showed."
@@ -263,7 +259,7 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
                 ratio=_ratio(0.0 if k == leader else gap, 0.0 if k == leader else half, row.visits, BY_RACE)
                 if known or k == leader
                 else None,
-                decision="leader" if k == leader else "undecided" if k is None else _raced(now, k, rule.within),
+                decision="leader" if k == leader else "undecided" if k is None else _race_decision(now, k, rule.within),
                 tied=k in now.alive,
                 visits=row.visits,
                 metrics=row.metrics,
@@ -293,7 +289,7 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
     )
 
 
-def _raced(now: Standing, k: int, within: float) -> Decision:
+def _race_decision(now: Standing, k: int, within: float) -> Decision:
     if k not in now.alive:
         return "worse"
     gap, half = float(now.gap[k]), float(now.half[k])

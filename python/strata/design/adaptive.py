@@ -241,7 +241,10 @@ def next_batch(
     decided, belief = _decided(view, found)
     lead, sure = found.stacks[belief.chosen], f"P(within {rule.within:.2g} of the best) {probability(belief.sure)}"
     if not decided.visits:
-        if rule.certify and certified.of(blocks, lead) is None:
+        judged = certified.of(blocks, lead)
+        if judged is not None and judged.speaks_against(lead):
+            return stopped(f"Stopped: {lead} leads by the model, {sure}, and the fresh rounds speak against it.")
+        if rule.certify and judged is None:
             fresh = certify.begin(view, _shortlist(found, belief), blocks)
             if fresh:
                 return _certification(fresh, fresh[0][0], seconds_left, seconds_per_visit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from strata.analysis.survivors import given_up, raced, tried
+from strata.analysis.survivors import raced, tried
 from strata.design import Batch, stopped, used_up
 from strata.model import View
 from strata.units import human_time
@@ -24,9 +24,8 @@ def next_batch(
     stacks = list(dict.fromkeys(runnable))
     if not stacks:
         return stopped("Stopped: not one of the stacks can run.")
-    done, hopeless = tried(view), given_up(view)
-    now = raced(view, stacks)
-    alive = [stacks[k] for k in now.alive if stacks[k] not in hopeless]
+    done, now = tried(view), raced(view, stacks)
+    alive = [stacks[k] for k in now.alive]
     if now.settled or not alive or (now.rounds >= 2 and len(alive) < 2):
         return stopped(_settled(stacks, now.leader, alive, now.rounds, view.rule.within, view.rule.confidence))
     # The round that was begun last may not be over: then what is left of it comes first.

@@ -273,6 +273,7 @@ def test_a_leader_that_fails_in_fresh_rounds_is_not_called_beaten(built: bool) -
     said = " ".join(seen.sentences)
     assert seen.best is None
     assert f"{BEST} failed again and again" in said and "Take" not in said
+    assert "speak against it" in next_batch(view, list(view.stacks)).decision
     assert fresh(view)[BEST] == 2
 
 
