@@ -355,6 +355,11 @@ class Testbed:
     kernel: str | None = None  # "6.1", "6.12" ...; None: the release's own
     features: frozenset[str] = frozenset()  # package groups beyond the base: "zfs", "containers", "postgres", "qemu"
 
+    @property
+    def repeats(self) -> Literal["rounds", "seeds"]:
+        """What further visits of a stack are called, and the option that asks for them."""
+        return "seeds" if self.clock == "virtual" else "rounds"
+
 
 # ---------------------------------------------------------------- what a machine is
 

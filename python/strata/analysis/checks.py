@@ -163,7 +163,7 @@ def _few(view: View) -> Iterator[Caution]:
             few[0] if len(few) == 1 else None,
             None,
             f"Fewer than {FEWEST_VISITS} visits of {listed(few)} have figures: intervals are very wide or missing. "
-            f"Run again with --rounds 5.",
+            f"Run again with --{view.testbed.repeats} 5.",
         )
 
 

@@ -107,7 +107,7 @@ def front(view: View, names: Sequence[str]) -> Front:
 def _unjudged(
     view: View, names: Sequence[str], unknown: Sequence[str], leading: Sequence[Unjudged], measured: int
 ) -> str:
-    again = "run again with --seeds 5" if view.testbed.clock == "virtual" else "run again with --rounds 5"
+    again = f"run again with --{view.testbed.repeats} 5"
     if view.rule.design == "adaptive":  # a number of rounds would end it
         again = "run it again"
     return (

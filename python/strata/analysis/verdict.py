@@ -94,20 +94,21 @@ def _is_speed(workload: WorkloadView) -> bool:
 
 
 def _what_to_do(view: View, facts: Facts) -> str:
+    repeats = view.testbed.repeats
     if facts.rounds < 2:
-        return "One visit shows no spread: run again with --rounds 5 (at least 3)."
+        return f"One visit shows no spread: run again with --{repeats} 5 (at least 3)."
     if facts.rounds_needed is not None:
         return (
-            f"At the present spread about {facts.rounds_needed} rounds would settle it: "
-            f"run again with --rounds {facts.rounds_needed}."
+            f"At the present spread about {facts.rounds_needed} {repeats} would settle it: "
+            f"run again with --{repeats} {facts.rounds_needed}."
         )
     if any(row[1] is None or row[1].low is None for row in facts.rows):
         return (
-            "Some stacks have fewer than two rounds in common with the leader: see what failed, "
-            f"then run again with --rounds {max(5, facts.rounds + 3)}."
+            f"Some stacks have fewer than two {repeats} in common with the leader: see what failed, "
+            f"then run again with --{repeats} {max(5, facts.rounds + 3)}."
         )
     return (
-        "At the present spread even 100 rounds would not settle it: look at the warnings for what makes the visits "
+        f"At the present spread even 100 {repeats} would not settle it: look at the warnings for what makes the visits "
         f"differ, or call stacks equal that are further apart than {percent(view.rule.within)} (`within` in the "
         "campaign file)."
     )

@@ -231,10 +231,11 @@ def _looked(before: Rule, now: Rule, visits: int, planned: int) -> str | None:
 
 def _note_changes(order: Order, store: Store, now: float) -> None:
     """Rounds measured on another machine or kernel are not replicates of these."""
-    before = store.facts()
+    before, versions = store.facts(), store.versions()
     if before is None:
         return
     for what, old, new in (
+        *((f"the {name}", versions[name], order.versions.get(name)) for name in versions if name.startswith("lab ")),
         ("the machine", (before.machine_id, before.cpu_model), (order.facts.machine_id, order.facts.cpu_model)),
         ("the kernel", before.kernel_text, order.facts.kernel_text),
         ("the memory", before.memory_bytes, order.facts.memory_bytes),

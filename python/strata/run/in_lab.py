@@ -51,6 +51,11 @@ EXACT = (
     "Measured in virtual time on modelled disks: exact for this model (lab, processor speed, disks, seed), and not a "
     "measurement of any real machine."
 )
+SEVERAL = (
+    "The machine has more than one processor, and there QEMU may count some instructions of an idle moment twice: on a "
+    "busy computer a repeat may differ by nanoseconds, and by more where that decides who comes first. With cpus: 1, "
+    "the usual, it cannot."
+)
 BESIDE = (
     "Guests ran beside the lab machine and reached their disks in it by NBD through a forwarded port: what a request "
     "takes has the time of that way in it."
@@ -107,7 +112,8 @@ class LabSites:
             raise Refused(reasons)
         modelled = tuple(text for role, model in self.models.items() for text in models.caveats(role, model, virtual))
         if virtual:
-            return replace(facts, free_bytes=self.testbed.memory_bytes, caveats=(EXACT, *modelled), emulated=True)
+            caveats = (EXACT, *((SEVERAL,) if self.testbed.cpus > 1 else ()), *modelled)
+            return replace(facts, free_bytes=self.testbed.memory_bytes, caveats=caveats, emulated=True)
         held = next(path for path in (self.work, *self.work.parents) if path.exists())
         emulated = (EMULATED,) if state.spec.accel == "tcg" else ()
         room = shutil.disk_usage(held).free

@@ -103,9 +103,8 @@ def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> L
     problems = [Problem(why, where=call.text) for call, why in refused if why]
     if problems:
         raise BadInput(problems)
-    return Look(
-        plan, facts, {"strata": importlib.metadata.version("stratabench"), "strata-engine": engine, **facts.tools}
-    )
+    ours = {"strata": importlib.metadata.version("stratabench"), "strata-engine": engine}
+    return Look(plan, facts, {**ours, **facts.tools, **sites.versions()})
 
 
 def order(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> Order:

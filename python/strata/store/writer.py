@@ -188,6 +188,11 @@ class Store:
         row = self._sql.execute("SELECT facts FROM facts ORDER BY id DESC LIMIT 1").fetchone()
         return decode_facts(row[0]) if row else None
 
+    def versions(self) -> Mapping[str, str]:
+        """Of the newest look; empty before the first."""
+        row = self._sql.execute("SELECT versions FROM facts ORDER BY id DESC LIMIT 1").fetchone()
+        return json.loads(row[0]) if row else {}
+
     def add_event(self, kind: str, text: str, now: float) -> None:
         with self._transaction():
             self._sql.execute("INSERT INTO event (at, kind, text) VALUES (?, ?, ?)", (now, kind, text))

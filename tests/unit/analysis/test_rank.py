@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.analysis.cells import effects, log_table
+from strata.analysis.checks import warnings
 from strata.analysis.compare import LARGEST_WEIGHT, pairwise, prior
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.rank import Ranking, rank
-from strata.model import FailedVisit, Metric, Outcome, Rule, Skipped, View, WorkloadView
+from strata.model import FailedVisit, Metric, Outcome, Rule, Skipped, Testbed, View, WorkloadView
 
 from .noisy_views import IOPS, TIME, campaign, exact, trial, view
 
@@ -454,3 +455,17 @@ def test_a_display_may_leave_out_what_does_not_decide() -> None:
     assert set(brief.rows[0].metrics[IOPS.text]) == {"iops"}
     assert replace(whole, rows=()) == replace(brief, rows=())
     assert [replace(row, metrics={}) for row in whole.rows] == [replace(row, metrics={}) for row in brief.rows]
+
+
+def test_by_the_virtual_clock_more_visits_are_seeds() -> None:
+    """--rounds is refused there: what the verdict tells to type must work."""
+    once = exact({"a": [100.0], "b": [97.0]})
+    virtual = replace(once, testbed=Testbed("lab", clock="virtual"))
+    assert rank(once).sentences[1] == "One visit shows no spread: run again with --rounds 5 (at least 3)."
+    assert rank(virtual).sentences[1] == "One visit shows no spread: run again with --seeds 5 (at least 3)."
+    assert "Run again with --seeds 5." in next(each.text for each in warnings(virtual) if each.kind == "few")
+    needs = replace(
+        exact({"a": [100.0, 110.0, 95.0], "b": [97.0, 99.0, 98.0]}), testbed=Testbed("lab", clock="virtual")
+    )
+    needed = rank(needs).rounds_needed
+    assert f"about {needed} seeds would settle it: run again with --seeds {needed}." in rank(needs).sentences[1]
