@@ -58,8 +58,9 @@ remove() {
 }
 fill "$dir/tried" 1
 set -- $(volume)
-if cp --reflink=always -- "$dir/tried" "$dir/shared" 2>"$dir/said"; then method=reflink
-elif [ "$fs" = zfs ]; then method=zfs
+# ZFS shares the blocks of files, too, but one by one: its clones are those of data sets
+if [ "$fs" = zfs ]; then method=zfs
+elif cp --reflink=always -- "$dir/tried" "$dir/shared" 2>"$dir/said"; then method=reflink
 elif [ "${3:-}" = thin ]; then method=thin
 else method=none; say said "$(line <"$dir/said")"
 fi

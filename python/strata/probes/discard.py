@@ -15,7 +15,8 @@ _SHARE = 0.5  # of what was deleted, that has to come back
 
 # Some discard all that is free each time they are asked, others only what came free since: so it is asked for before
 # the file is there, with the file, and without it, and what counts is by how much the last is more than the second.
-# The kernel counts the discards of every disk.
+# The kernel counts the discards of every disk. A second file stays: btrfs gives up a block group that nothing is left in,
+# and trims it no more.
 _SCRIPT = (
     SHELL
     + DEVICES
@@ -73,7 +74,7 @@ trim() {
 if [ -b "$target" ]; then
   head --bytes DATAM /dev/urandom | dd of="$target" bs=1M iflag=fullblock oflag=direct status=none || exit 1
 else
-  fill "$target/file" DATA; used "$target" >/dev/null
+  fill "$target/kept" 1; fill "$target/file" DATA; used "$target" >/dev/null
 fi
 with=0
 if [ ! -b "$target" ]; then
@@ -85,7 +86,8 @@ if ! trim 2>/tmp/strata-probe-$$; then say said "$(line </tmp/strata-probe-$$)";
 rm -f /tmp/strata-probe-$$
 sync; sleep 1
 say pool "$((held - $(pool "$@")))"
-say disk "$(($(discarded) - before - with))\""""
+say disk "$(($(discarded) - before - with))"
+[ -b "$target" ] || rm -f -- "$target/kept\""""
 ).replace("DATA", str(_DATA_MIB))
 
 

@@ -75,7 +75,7 @@ rm -rf --one-file-system -- "$dir/tenant\""""
 
 _PARTS = {
     "btrfs": "a subvolume and a snapshot of it",
-    "zfs": "a data set and a clone of it, in one that was handed over to him,",
+    "zfs": "a data set and a clone of it, in one that was handed over to him",
     "lvm": "a volume",
     "dir": "a directory and a copy of it",
 }
@@ -91,7 +91,7 @@ def judge(found: Mapping[str, str]) -> Finding:
     who = "root in a user namespace of an ordinary user"
     if found["made"] == "yes":
         return Finding(True, f"{who} made {parts}, and could write to it")
-    return Finding(False, f"{who} could not make {parts.rstrip(',')}: {found.get('said') or 'without a word'}")
+    return Finding(False, f"{who} could not make {parts}: {found.get('said') or 'without a word'}")
 
 
 PROBE = Probe(

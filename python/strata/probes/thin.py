@@ -28,7 +28,7 @@ if [ -d "$target" ]; then
   truncate --size SIZEM "$target/file" || exit 1
   say before "$(stat --format '%b' "$target/file")"
   dd if=/dev/urandom of="$target/file" bs=1M count=WRITTEN conv=notrunc status=none
-  sync --file-system -- "$target"
+  used "$target" >/dev/null  # on ZFS a file's blocks are counted with the next group of writes
   say after "$(stat --format '%b' "$target/file")"
   exit 0
 fi

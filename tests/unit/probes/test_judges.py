@@ -118,7 +118,7 @@ CASES = [
     ("nesting", "method=dir\nspace=none\nsaid=unshare: Operation not permitted", None),
     ("nesting", "method=dir", None),
     ("shared-images", f"seconds=3\nbytes={3 * MIB}", True),
-    ("shared-images", f"seconds=3\nbytes={96 * MIB}", False),
+    ("shared-images", f"seconds=3\nbytes={3 * 128 * MIB}", False),
     ("shared-images", "method=none", None),
     ("shared-images", "seconds=3", None),
     ("base-size", f"base={256 * MIB}\ngrown={250 * MIB}\nrefused=No space left on device", True),
