@@ -14,9 +14,9 @@ _DATA_MIB = 64
 _SHARE = 0.5  # of what was deleted, that has to come back
 
 # Some discard all that is free each time they are asked, others only what came free since: so it is asked for before
-# the file is there, with the file, and without it, and what counts is by how much the last is more than the second.
-# The kernel counts the discards of every disk. A second file stays: btrfs gives up a block group that nothing is left in,
-# and trims it no more.
+# the file is there, with the file until two times in a row give the same (what was deleted earlier comes free over some
+# seconds), and without it; what counts is by how much the last is more. The kernel counts the discards of every disk. A
+# second file stays: btrfs gives up a block group that nothing is left in, and trims it no more.
 _SCRIPT = (
     SHELL
     + DEVICES
@@ -78,7 +78,10 @@ else
 fi
 with=0
 if [ ! -b "$target" ]; then
-  before=$(discarded); trim 2>/dev/null; sync; sleep 1; with=$(($(discarded) - before))
+  for again in 1 2 3 4 5 6; do
+    last=$with; before=$(discarded); trim 2>/dev/null; sync; sleep 1; with=$(($(discarded) - before))
+    [ "$again" = 1 ] || [ $((with - last)) -gt 1048576 ] || [ $((last - with)) -gt 1048576 ] || break
+  done
 fi
 held=$(pool "$@"); before=$(discarded)
 [ -b "$target" ] || { rm -f -- "$target/file"; used "$target" >/dev/null; }
