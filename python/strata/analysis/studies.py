@@ -48,6 +48,7 @@ class Claimed:
     """A published finding without figures, and what it means among the stacks of a run."""
 
     workload: str  # name
+    metric: str | None  # None: the one that decides
     better: str  # as the study calls them
     worse: str
     better_like: str  # patterns of texts of stacks
@@ -99,7 +100,7 @@ def held(view: View, printed: Sequence[Printed]) -> tuple[Held, ...]:
 
 
 def retried(view: View, claims: Sequence[Claimed]) -> tuple[Retried, ...]:
-    """Every finding on every pair of stacks that it is about, by the metric that decides.
+    """Every finding on every pair of stacks that it is about, by its metric or the one that decides.
 
     A stack that both kinds match is of the narrower one. Raises BadInput when no finding is about two stacks here.
     """
@@ -107,7 +108,10 @@ def retried(view: View, claims: Sequence[Claimed]) -> tuple[Retried, ...]:
     for claimed in claims:
         for workload in (each for each in view.workloads if _alike(claimed.workload, each.name)):
             trials = [trial for trial in usable(view) if trial.workload == workload.text]
-            levels = levels_of(figures(trials, workload.primary.name).visits, workload.primary)
+            metric = workload.primary if claimed.metric is None else workload.metrics.get(claimed.metric)
+            if metric is None:
+                continue
+            levels = levels_of(figures(trials, metric.name).visits, metric)
             kinds = [
                 {stack for stack in levels if re.search(like, stack)}
                 for like in (claimed.better_like, claimed.worse_like)
@@ -118,12 +122,17 @@ def retried(view: View, claims: Sequence[Claimed]) -> tuple[Retried, ...]:
                     here = ratio_of(levels[stack], levels[other], view.rule.confidence)
                     found.append(Retried(claimed, workload.text, stack, other, here, _agreement(2.0, here, view)))
     if not found:
-        about = [f"{claimed.better} before {claimed.worse} under {claimed.workload}" for claimed in claims]
+        about = [f"{each.better} before {each.worse} under {under(each)}" for each in claims]
         raise BadInput(
             "this run has no two stacks that a finding of the study is about; they are:\n  " + "\n  ".join(about)
             + "\nRun the study's campaign."
         )  # fmt: skip
     return tuple(found)
+
+
+def under(claimed: Claimed) -> str:
+    """The workload, and the figure of it where that does not decide."""
+    return claimed.workload if claimed.metric is None else f"{claimed.workload}, {claimed.metric}"
 
 
 def _apart(better: set[str], worse: set[str]) -> tuple[set[str], set[str]]:

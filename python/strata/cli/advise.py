@@ -15,7 +15,7 @@ from strata.advice import advise as choosing
 from strata.advice import requirements
 from strata.advice.requirements import Requirements
 from strata.campaign import parse_stacks
-from strata.cli import kept
+from strata.cli import features, kept
 from strata.errors import BadInput, NothingToRun
 from strata.model import Stack, View
 from strata.published.documented import documents
@@ -59,7 +59,9 @@ def answer(file: Path | None, runs: Sequence[Path], flags: Flags) -> tuple[choos
         no_writeback_risk=flags.no_writeback_risk,
         disks=flags.disks,
     )
-    views = {str(path): reader.view(path) for path in runs}
+    # what `strata features` made is a run for each kind; a directory without any is refused by the reader
+    each = [run for path in runs for run in features.runs_in(path) or [path]]
+    views = {str(path): reader.view(path) for path in each}
     found = choosing.advise(_candidates(views, wanted), views, wanted, layers.drivers(), known)
     return found, requirements.described(wanted)
 

@@ -40,7 +40,10 @@ def _with_study(view: View, name: str, as_json: bool) -> None:
     title = f"{study.title} ({study.year}), {study.testbed}; {study.repeats}"
     about: dict[str, object] = {"study": name, "year": study.year, "source": study.source}
     if study.pairs:
-        claims = [Claimed(p.workload, p.better, p.worse, p.better_like, p.worse_like, p.ratio) for p in study.pairs]
+        claims = [
+            Claimed(each.workload, each.metric, each.better, each.worse, each.better_like, each.worse_like, each.ratio)
+            for each in study.pairs
+        ]
         tried = studies.retried(view, claims)
         if as_json:
             _print_json({**about, "retried": [asdict(each) for each in tried]})

@@ -51,10 +51,15 @@ def features(
 
 def kept(out: Path) -> list[Path]:
     """The runs of what was tried before."""
-    directories = [path for path in (out, *_of_kinds(out)) if (path / "strata.db").exists()]
+    directories = runs_in(out)
     if not directories:
         raise BadInput(f"{out} holds nothing that `strata features` tried; give the directory of its --out.")
     return directories
+
+
+def runs_in(out: Path) -> list[Path]:
+    """`out` where it is a run, and those of each kind where it is what --out made. None: neither."""
+    return [path for path in (out, *_of_kinds(out)) if (path / "strata.db").exists()]
 
 
 def _try(expressions: Sequence[str], out: Path, sizes: list[str], where: written.Where) -> list[Path]:

@@ -6,7 +6,7 @@ Groups are tried one after the other, each as a run of its own. What a machine c
 from __future__ import annotations
 
 FILE_SYSTEMS = (
-    "disk | {ext4, xfs(pquota), btrfs(quotas), btrfs(compress=zstd), zfs}",
+    "disk | {ext4, xfs(pquota), btrfs(quotas), btrfs(compress=zstd), zfs, zfs(dedup=on)}",
     "disk | lvm(snapshots=256M) | ext4",
     "disk | lvmthin | {ext4, xfs}",
     'disk | vdo | xfs(mkfs="-K")',

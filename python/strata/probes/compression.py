@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata.model import Kind, Metric
-from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
+from strata.probes._probe import MEMORY, MIB, SHELL, TOOLS, Finding, Probe, memory, number
 
 _DATA_MIB = 32
 _SHARE = 0.8  # of its bytes, that text may take where it is compressed
@@ -23,6 +23,7 @@ seq -f 'line %.0f of a text that compresses' 1 9999999 | head --bytes DATAM >"$d
 text=$(stored "$dir" "$@")
 say random "$((random - before))"
 say text "$((text - random))"
+say memory "$(saver_memory "$@")"
 rm -f -- "$dir/random" "$dir/text\""""
 ).replace("DATA", str(_DATA_MIB))
 
@@ -36,7 +37,8 @@ def judge(found: Mapping[str, str]) -> Finding:
             None, f"{_DATA_MIB} MiB that do not compress took {random / MIB:.1f} MiB, so the count says nothing"
         )
     why = f"{_DATA_MIB} MiB of text took {text / MIB:.1f} MiB, as many random bytes {random / MIB:.1f} MiB"
-    return Finding(text < _SHARE * _DATA_MIB * MIB, why, {"compressed_bytes": max(text, 0.0)})
+    figures, held = memory(found)
+    return Finding(text < _SHARE * _DATA_MIB * MIB, why + held, {"compressed_bytes": max(text, 0.0), **figures})
 
 
 PROBE = Probe(
@@ -45,7 +47,7 @@ PROBE = Probe(
     accepts=frozenset({Kind.DIRECTORY}),
     script=_SCRIPT,
     judge=judge,
-    metrics=(Metric("compressed_bytes", "bytes", "lower", "what 32 MiB of text took"),),
+    metrics=(Metric("compressed_bytes", "bytes", "lower", "what 32 MiB of text took"), MEMORY),
     data_bytes=3 * _DATA_MIB * MIB,
     tools={"seq": "coreutils", **TOOLS},
 )

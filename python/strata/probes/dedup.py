@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata.model import Kind, Metric
-from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
+from strata.probes._probe import MEMORY, MIB, SHELL, TOOLS, Finding, Probe, memory, number
 
 _DATA_MIB = 32
 _SHARE = 0.2  # of its bytes, that a second copy may take where it is deduplicated
@@ -23,6 +23,7 @@ dd if="$dir/first" of="$dir/second" bs=1M status=none
 second=$(stored "$dir" "$@")
 say first "$((first - before))"
 say second "$((second - first))"
+say memory "$(saver_memory "$@")"
 rm -f -- "$dir/first" "$dir/second\""""
 ).replace("DATA", str(_DATA_MIB))
 
@@ -34,7 +35,8 @@ def judge(found: Mapping[str, str]) -> Finding:
     if first < 0.8 * _DATA_MIB * MIB:
         return Finding(None, f"{_DATA_MIB} MiB that were new took {first / MIB:.1f} MiB, so the count says nothing")
     why = f"{_DATA_MIB} MiB of random bytes took {first / MIB:.1f} MiB, the same again {second / MIB:.1f} MiB"
-    return Finding(second < _SHARE * _DATA_MIB * MIB, why, {"second_bytes": max(second, 0.0)})
+    figures, held = memory(found)
+    return Finding(second < _SHARE * _DATA_MIB * MIB, why + held, {"second_bytes": max(second, 0.0), **figures})
 
 
 PROBE = Probe(
@@ -43,7 +45,7 @@ PROBE = Probe(
     accepts=frozenset({Kind.DIRECTORY}),
     script=_SCRIPT,
     judge=judge,
-    metrics=(Metric("second_bytes", "bytes", "lower", "what 32 MiB took that were there already"),),
+    metrics=(Metric("second_bytes", "bytes", "lower", "what 32 MiB took that were there already"), MEMORY),
     data_bytes=3 * _DATA_MIB * MIB,
     tools={"dd": "coreutils", **TOOLS},
 )

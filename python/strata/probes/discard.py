@@ -78,9 +78,9 @@ else
 fi
 with=0
 if [ ! -b "$target" ]; then
-  for again in 1 2 3 4 5 6; do
+  for turn in 1 2 3 4 5 6; do
     last=$with; before=$(discarded); trim 2>/dev/null; sync; sleep 1; with=$(($(discarded) - before))
-    [ "$again" = 1 ] || [ $((with - last)) -gt 1048576 ] || [ $((last - with)) -gt 1048576 ] || break
+    [ "$turn" = 1 ] || [ $((with - last)) -gt 1048576 ] || [ $((last - with)) -gt 1048576 ] || break
   done
 fi
 held=$(pool "$@"); before=$(discarded)

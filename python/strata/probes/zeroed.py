@@ -8,15 +8,33 @@ from strata.model import Kind
 from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
 
 _SIZE_MIB = 64
+_MOST_MIB = 6144  # of room of a thin pool, that is filled to see
 
-# The old tenant fills a volume; the new one writes a sector in every 64 KiB of his, so that a thin pool gives him the
-# room, and reads what stands beside.
+# Of a plain volume the next one has the same room. A thin pool gives out room that nobody had before as long as it has
+# any: so the old tenant fills nearly all of it, and the new one writes a page in each chunk of half of it and reads the
+# page beside. What a ZFS pool gives out cannot be told so.
 _SCRIPT = (
-    SHELL
-    + """\
+    (
+        SHELL
+        + """\
+PAGES=$(cat <<'PERL'
+my ($device, $step, $count) = @ARGV;
+open(my $d, "+<:raw", $device) or die "$device: $!";
+for my $n (0 .. $count - 1) { sysseek($d, $n * $step, 0); syswrite($d, "\\0" x 4096) == 4096 or die "$device: $!"; }
+close $d or die "$device: $!";
+system("sync"); system("blockdev", "--flushbufs", $device);
+open($d, "<:raw", $device) or die; my $old = 0;
+for my $n (0 .. $count - 1) {
+  sysseek($d, $n * $step + 4096, 0); sysread($d, my $page, 4096);
+  $old += ($page =~ tr/\\0//c);
+}
+print "old=$old\\n";
+PERL
+)
 target=$1
 set -- $(volume)
 size=SIZE
+remove() { lvremove -qq --force --config "$LVM" "$1/strata-probe"; }
 case $target in
   /dev/zvol/*)
     pool=${target#/dev/zvol/}; pool=${pool%%/*}
@@ -27,7 +45,11 @@ case $target in
   *)
     case ${3:-} in
       thin)
-        say elsewhere yes  # a pool gives out room that nobody had before, as long as it has any
+        room="lv_size,data_percent,chunk_size"
+        set -- "$@" $(lvs --config "$LVM" --noheadings --nosuffix --units b --options "$room" "$1/$4")
+        size=$(awk -v s="$5" -v u="$6" 'BEGIN { printf "%d", s * (100 - u) / 100 * 0.96 / 1048576 }')
+        say filled "$size"
+        [ "$size" -le MOST ] || exit 0
         how="--type thin --virtualsize ${size}m --thinpool $4" ;;
       linear | striped) how="--size ${size}m" ;;
       *) say method none; exit 0 ;;
@@ -35,8 +57,7 @@ case $target in
     make() {
       lvcreate -qq --yes --wipesignatures n --config "$LVM" $how --name strata-probe "$1" &&
         device=/dev/$1/strata-probe
-    }
-    remove() { lvremove -qq --force --config "$LVM" "$1/strata-probe"; } ;;
+    } ;;
 esac
 if ! make "$1" 2>/tmp/strata-probe-$$; then
   say method none; say said "$(line </tmp/strata-probe-$$)"; rm -f /tmp/strata-probe-$$; exit 0
@@ -45,14 +66,18 @@ rm -f /tmp/strata-probe-$$
 tr '\\0' 'S' </dev/zero | dd of="$device" bs=1M count="$size" iflag=fullblock oflag=direct status=none || exit 1
 sync
 remove "$1" && make "$1" || exit 1
-number=0
-while [ "$number" -lt "$((size * 16))" ]; do
-  dd if=/dev/zero of="$device" bs=4096 count=1 seek="$((number * 16))" conv=notrunc oflag=direct status=none || exit 1
-  number=$((number + 16))
-done
-say old "$(dd if="$device" bs=1M iflag=direct status=none | tr -d '\\0' | wc -c)"
+case ${3:-} in
+  thin)
+    pages=$((size * 1048576 / 2 / $7)); say pages "$pages"
+    perl -e "$PAGES" "$device" "$7" "$pages" || exit 1 ;;
+  *) perl -e "$PAGES" "$device" 1048576 "$size" >/dev/null || exit 1
+    say old "$(dd if="$device" bs=1M iflag=direct status=none | tr -d '\\0' | wc -c)" ;;
+esac
 remove "$1\""""
-).replace("SIZE", str(_SIZE_MIB))
+    )
+    .replace("SIZE", str(_SIZE_MIB))
+    .replace("MOST", str(_MOST_MIB))
+)
 
 
 def judge(found: Mapping[str, str]) -> Finding:
@@ -60,9 +85,19 @@ def judge(found: Mapping[str, str]) -> Finding:
         return Finding(
             None, f"no second volume can be made here: {found.get('said') or 'it is no volume of LVM or ZFS'}"
         )
-    old = number(found, "old")
+    old, filled, pages = (number(found, name) for name in ("old", "filled", "pages"))
+    if filled is not None and filled > _MOST_MIB:
+        return Finding(None, f"the pool has {filled:.0f} MiB free, more than is filled here to see ({_MOST_MIB} MiB)")
     if old is None:
         return Finding(None, "the probe does not say what it read")
+    if filled is not None:
+        if not pages:
+            return Finding(None, f"{filled:.0f} MiB are free in the pool, too few to see")
+        why = (
+            f"another had filled {filled:.0f} MiB of the pool; beside what was written to {pages:.0f} chunks of a new "
+            f"volume, {old / MIB:.2f} of {pages * 4096 / MIB:.2f} MiB of his could be read"
+        )
+        return Finding(old == 0, why)
     why = f"of {_SIZE_MIB} MiB that another had before, {old / MIB:.2f} MiB could be read in a new volume"
     if old == 0 and found.get("elsewhere"):
         return Finding(None, f"{why}; but the pool may have given it other room")
@@ -75,5 +110,5 @@ PROBE = Probe(
     accepts=frozenset({Kind.BLOCK}),
     script=_SCRIPT,
     judge=judge,
-    tools={"dd": "coreutils", "tr": "coreutils", "wc": "coreutils", **TOOLS},
+    tools={**dict.fromkeys(("dd", "tr", "wc", "sync"), "coreutils"), "perl": "perl-base", **TOOLS},
 )

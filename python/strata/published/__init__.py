@@ -40,6 +40,7 @@ class Pair:
     """A finding without figures: stacks of one kind were better than those of another under a workload."""
 
     workload: str  # name of today
+    metric: str | None  # of today; None: the one that decides
     better: str  # as the study calls them
     worse: str
     better_like: str  # pattern of the texts of today's stacks
@@ -122,10 +123,12 @@ def _pairs(name: str, about: Mapping[str, Any], left_out: dict[str, str]) -> Ite
                 for worse in finding.worse.split("; "):
                     if workload in about["workloads"] and better in like and worse in like:
                         today = about["workloads"][workload]
-                        yield Pair(today, better, worse, like[better], like[worse], finding.ratio)
+                        load, metric = (today, None) if isinstance(today, str) else today
+                        yield Pair(load, metric, better, worse, like[better], like[worse], finding.ratio)
                     else:
                         key = f"{workload}: {better} before {worse}"
-                        left_out[key] = f"{key} (no single figure or stack of today)."
+                        why = about.get("elsewhere", {}).get(better, "no single figure or stack of today")
+                        left_out[key] = f"{key} ({why})."
 
 
 def findings() -> tuple[Finding, ...]:

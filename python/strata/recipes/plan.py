@@ -187,7 +187,8 @@ def _is_condition(info: LayerInfo) -> bool:
 
 def _ends_here(info: LayerInfo) -> bool:
     """Whether it is a program that runs on a stack: a guest, an engine, or what serves an image."""
-    return info.starts_guest or info.provides in _NOT_BUILT or (not info.deployed and Kind.IMAGE in info.accepts)
+    serves = not info.deployed and info.provides is not None and Kind.IMAGE in info.accepts
+    return info.starts_guest or info.provides in _NOT_BUILT or serves
 
 
 def _base(top: Node, drivers: Mapping[str, LayerDriver]) -> tuple[Node, tuple[Node, ...]]:

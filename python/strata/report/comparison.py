@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from strata.analysis.between import Comparison, Table, Turn
 from strata.analysis.estimate import Estimate
-from strata.analysis.studies import Held, Retried
-from strata.report.numbers import number, scale_for
+from strata.analysis.studies import Held, Retried, under
+from strata.report.numbers import count, number, scale_for
 
 _CHANGES = {
     "turned": "the other way round now",
@@ -24,7 +24,8 @@ _AGREEMENTS = {
 
 def of_runs(found: Comparison, first: str, second: str, *, everything: bool) -> str:
     """`first`, `second`: what the runs are called. `everything`: also the metrics that do not decide."""
-    lines = [f"{second} against {first}, {len(found.stacks)} common stacks. Ratios above 1: better in {second}."]
+    common = count(len(found.stacks), "common stack")
+    lines = [f"{second} against {first}, {common}. Ratios above 1: better in {second}."]
     for table in found.tables:
         if table.decides or everything:
             lines += ["", *_table(table, first, second)]
@@ -66,7 +67,7 @@ def of_findings(found: Sequence[Retried], title: str, source: str, left_out: Seq
     for claimed in dict.fromkeys(each.claimed for each in found):
         rows = [each for each in found if each.claimed == claimed]
         said = f", {claimed.ratio}" if claimed.ratio else ""
-        lines += ["", f"{claimed.better} before {claimed.worse} under {claimed.workload} (published{said}):"]
+        lines += ["", f"{claimed.better} before {claimed.worse} under {under(claimed)} (published{said}):"]
         lines += [f"  {_ratio(row.here):24} {_AGREEMENTS[row.agreement]}: {row.stack} to {row.other}" for row in rows]
     return "\n".join([*lines, "", *(f"Left out: {sentence}" for sentence in left_out)]) + "\n"
 

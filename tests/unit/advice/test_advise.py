@@ -312,6 +312,8 @@ def test_weights_of_a_workload_that_is_not_there() -> None:
         ("max-memory: lots", "max_memory"),
         ("survive: all", "survive"),
         ("disks: [hdd]", "disks"),
+        ("disks: {hdd: 1.5}", "a part of a disk"),
+        ("no_writeback_risk: yes", "write true or false"),  # a text, by YAML 1.2
         ("weights: {oltp: -1}", "weights"),
         ("- snapshot", "write keys"),
         ("needs: [", "no YAML"),

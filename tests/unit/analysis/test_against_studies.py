@@ -10,7 +10,7 @@ import pytest
 from strata.analysis import studies
 from strata.analysis.studies import Claimed, Printed
 from strata.errors import BadInput
-from strata.model import Rule
+from strata.model import Metric, Rule
 
 from .noisy_views import IOPS, exact, trial, view
 
@@ -58,7 +58,7 @@ def test_a_family_of_scripts_is_any_script() -> None:
 
 # ---------------------------------------------------------------- findings without figures
 
-ZFS_FIRST = Claimed("fio/rand", "zfs", "all others", r"\| zfs", r"^(?!.*zfs)", "10")
+ZFS_FIRST = Claimed("fio/rand", None, "zfs", "all others", r"\| zfs", r"^(?!.*zfs)", "10")
 
 
 def test_a_finding_is_tried_on_every_pair_that_it_is_about() -> None:
@@ -69,6 +69,19 @@ def test_a_finding_is_tried_on_every_pair_that_it_is_about() -> None:
         ("d | zfs", "d | ext4", "turned"),
     ]
     assert found[0].here.point == pytest.approx(9.0, rel=0.01)
+
+
+def test_a_finding_may_be_about_another_figure_than_the_one_that_decides() -> None:
+    decides = exact({"d | zfs": [90.0, 91.0], "d | xfs": [10.0, 10.1]})
+    slow = Metric("stop_s", "s", "lower", "")
+    took = {"d | zfs": 8.0, "d | xfs": 2.0}
+    trials = tuple(replace(each, metrics={**each.metrics, "stop_s": took[each.stack]}) for each in decides.trials)
+    (workload,) = decides.workloads
+    here = replace(decides, trials=trials, workloads=(replace(workload, metrics={**workload.metrics, "stop_s": slow}),))
+    (found,) = studies.retried(here, [replace(ZFS_FIRST, metric="stop_s")])
+    assert found.here.point == pytest.approx(0.25)
+    with pytest.raises(BadInput, match="under fio/rand, start_s"):
+        studies.retried(here, [replace(ZFS_FIRST, metric="start_s")])
 
 
 def test_a_finding_about_stacks_that_are_not_here() -> None:

@@ -48,6 +48,10 @@ CASES = [
     ("zeroed", "old=1048576", False),
     ("zeroed", "elsewhere=yes\nold=0", None),
     ("zeroed", "elsewhere=yes\nold=4096", False),
+    ("zeroed", "filled=3900\npages=31200\nold=0", True),
+    ("zeroed", "filled=3900\npages=31200\nold=4096", False),
+    ("zeroed", "filled=9000", None),
+    ("zeroed", "filled=0\npages=0\nold=0", None),
     ("zeroed", "method=none", None),
     ("cow", "hits=1\nold=there", True),
     ("cow", "hits=1\nold=gone", False),
@@ -148,8 +152,8 @@ def test_an_answer_is_yes_no_or_nothing_known(name: str, answer: str, holds: boo
     assert set(found.figures) <= {metric.name for metric in probe.metrics}
 
 
-def test_every_probe_is_of_a_feature_that_documents_speak_of_or_of_one_of_its_own() -> None:
-    assert set(probes()) - set(documents().features) == {"direct"}
+def test_every_probe_is_of_a_feature_that_can_be_asked_for() -> None:
+    assert set(probes()) == set(documents().features)
 
 
 def test_every_probe_is_tried_both_ways_here() -> None:
@@ -180,3 +184,13 @@ def test_scripts_are_whole() -> None:
 
 def test_an_answer_is_read_line_by_line() -> None:
     assert words("noise\na=1\nb=x=y\n=3\nA=4\n") == {"a": "1", "b": "x=y"}
+
+
+@pytest.mark.parametrize(("name", "answer"), [("dedup", "second=0"), ("compression", "text=0")])
+def test_memory_that_is_held_to_save_room_is_told_where_it_is_counted(name: str, answer: str) -> None:
+    first = "first" if name == "dedup" else "random"
+    told = words(f"{first}={32 * MIB}\n{answer}\nmemory=408864160")
+    found = probes()[name].judge(told)
+    assert found.why.endswith(", and it holds 389.9 MiB of memory")
+    assert found.figures["saver_memory_bytes"] == 408864160
+    assert "memory" not in probes()[name].judge({**told, "memory": ""}).why

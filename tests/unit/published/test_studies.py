@@ -70,6 +70,23 @@ def test_findings_of_all_studies_are_there() -> None:
     assert {"2015-kvm-storage", "2016-docker-drivers"} <= {finding.study for finding in found}
 
 
+def test_what_a_study_timed_by_itself_is_held_against_that_figure() -> None:
+    pairs = published.study("2016-docker-drivers", layers.catalogue(), workloads.catalogue()).pairs
+    assert {(pair.metric, pair.better, pair.worse) for pair in pairs} == {
+        (None, "btrfs", "all others"),
+        (None, "overlay", "direct-lvm ext4"),
+        (None, "direct-lvm ext4", "direct-lvm xfs"),
+        ("start_s", "direct-lvm ext4", "direct-lvm xfs"),
+        ("stop_s", "direct-lvm ext4", "direct-lvm xfs"),
+        ("stop_s", "all others", "loop-lvm xfs"),
+        ("remove_s", "direct-lvm xfs", "direct-lvm ext4"),
+    }
+    (overlay,) = {pair.better_like for pair in pairs if pair.better == "overlay"}
+    today = ["disk | ext4 | docker(overlay)", "disk | ext4 | docker", "disk | xfs(pquota) | docker(base_size=25G)"]
+    assert all(re.search(overlay, text) for text in today)
+    assert not re.search(overlay, "disk | btrfs | docker(btrfs)")
+
+
 # The campaign that repeats a study of charts, and a stack of each kind that its findings speak of.
 CAMPAIGNS = {"2015-kvm-storage": "kvm-storage", "2016-docker-drivers": "docker-drivers"}
 
@@ -85,6 +102,8 @@ def test_every_finding_is_about_stacks_of_the_campaign_that_repeats_the_study(na
     assert study.pairs
     for pair in study.pairs:
         assert pair.workload in {call.name for call in read.workloads}, pair
+        metrics = {metric.name for metric in workloads.catalogue()[pair.workload].metrics}
+        assert pair.metric is None or pair.metric in metrics, pair
         better, worse = ({s for s in stacks if re.search(like, s)} for like in (pair.better_like, pair.worse_like))
         assert better != worse and (better - worse or better < worse) and (worse - better or worse < better), pair
     rows = [finding for finding in published.findings() if finding.study == name]

@@ -58,6 +58,13 @@ def test_states_of_a_measurement_are_left_out_and_said() -> None:
     assert "Left out, as states of the measurement: fill(50%), snapshot(held=2), warm(2)." in shell.render(recipe)
 
 
+@pytest.mark.parametrize("condition", ["null(a)", "kernel(6.1)", "debian(12)"])
+def test_a_state_of_the_measurement_below_a_file_system_is_left_out_alone(condition: str) -> None:
+    recipe = made(f"disk | {condition} | ext4", "disk=a")
+    assert recipe.left_out == (condition,) and not recipe.above
+    assert [layer.node.call.name for layer in recipe.layers] == ["disk", "ext4"]
+
+
 def test_what_runs_on_the_stack_is_no_part_of_it() -> None:
     recipe = made("disk | xfs | qcow2(size=1G) | vm(cache=writeback) | ext4 | warm(1)", "disk=a")
     assert [node.call.text for node in recipe.above] == ["vm(cache=writeback)", "ext4"]
