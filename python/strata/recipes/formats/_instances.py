@@ -8,6 +8,7 @@ from strata.errors import BadInput
 from strata.model import Kind
 from strata.recipes.formats._parts import (
     WHAT,
+    afterwards,
     commented,
     first_the_stack,
     not_measured,
@@ -28,7 +29,10 @@ def write(recipe: Recipe, *, layer: str, client: str) -> tuple[File, ...]:
     if call is not None and call["fs"] is not None:
         words.append(f"volume.block.filesystem={call['fs']}")
     remarks = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *not_measured(recipe, layer, backend)]
-    remarks += [f"The way back: {client} storage delete {recipe.name}, when no instance is in it."]
+    remarks += afterwards(
+        f"{client} storage info {recipe.name}",
+        f"{client} storage delete {recipe.name}, when no instance is in it.",
+    )
     check = f"{client} storage show {recipe.name} >/dev/null 2>&1"
     text = "#!/bin/sh\n" + commented(remarks) + f"set -eu\n{check} ||\n  {shlex.join(words)}\n"
     return (File(f"{recipe.name}-{layer}.sh", text),)

@@ -102,5 +102,10 @@ def first_the_stack(recipe: Recipe) -> str:
     return f"Build the storage first: strata recipe ... --as shell, then `sh {recipe.name}.sh apply`."
 
 
+def afterwards(check: str, back: str) -> list[str]:
+    """How one sees that it is in place, and how it is taken away again."""
+    return [f"Is it in place? {check}", f"The way back: {back}"]
+
+
 def commented(lines: list[str]) -> str:
     return "".join(f"# {line}\n" for line in lines)

@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from strata.recipes import shell
+from strata.recipes.formats._parts import afterwards, commented
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
@@ -60,7 +61,10 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     yaml = YAML()
     yaml.width = 4096
     yaml.dump([play], text)
-    return (File(f"{recipe.name}.yaml", text.getvalue()),)
+    remarks = afterwards(
+        f"`{script} check`, on the machine", f"`{script} remove`; with --destroy-data the data go too."
+    )
+    return (File(f"{recipe.name}.yaml", commented(remarks) + text.getvalue()),)
 
 
 FORMAT = Format("ansible", "a playbook that applies the shell recipe where the stack is not in place", write)

@@ -29,7 +29,10 @@ def write(recipe: Recipe) -> tuple[File, ...]:
             )
         _WRITERS[name](layer, recipe, found, contents)
     devices = {kind: entries for kind, entries in found.items() if entries}
-    remarks = [f"{recipe.name}: {recipe.stack}", "disko in its mode `disko` ERASES these devices."]
+    remarks = [
+        f"{recipe.name}: {recipe.stack}",
+        "disko in its mode `disko` ERASES these devices: there is no way back.",
+    ]
     if found["mdadm"]:
         remarks.append("It gives mdadm the level only: the array comes in sync first, and the rest is mdadm's choice.")
     return (File(f"{recipe.name}-disko.nix", commented(remarks) + _nix({"disko": {"devices": devices}}) + "\n"),)

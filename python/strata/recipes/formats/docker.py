@@ -6,7 +6,7 @@ import json
 
 from strata.errors import BadInput
 from strata.model import Kind
-from strata.recipes.formats._parts import first_the_stack, must_be_directory, not_measured, running
+from strata.recipes.formats._parts import afterwards, first_the_stack, must_be_directory, not_measured, running
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
@@ -36,7 +36,9 @@ def write(recipe: Recipe) -> tuple[File, ...]:
         f"{recipe.name}: {recipe.stack}",
         first_the_stack(recipe),
         "Then put daemon.json in place and restart docker. Images and containers that it had stay where they were.",
-        "The way back: put the old daemon.json in its place again.",
+        *afterwards(
+            "`docker info --format '{{.Driver}} {{.DockerRootDir}}'`", "put the old daemon.json in its place again."
+        ),
         *not_measured(recipe, "docker", driver),
     ]
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.recipes.formats._parts import commented, first_the_stack, must_mount, restarts
+from strata.recipes.formats._parts import afterwards, commented, first_the_stack, must_mount, restarts
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
@@ -13,6 +13,10 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     if restarts(recipe):
         options.append(f"x-systemd.requires=strata-{recipe.name}.service")
         remarks.append(f"What lies below is started by strata-{recipe.name}.service: strata recipe ... --as systemd.")
+    remarks += afterwards(
+        f"`findmnt --verify` finds nothing wrong, and `findmnt {mount.path}` shows UUID {mount.uuid}.",
+        f"`umount {mount.path}`, and take the line away.",
+    )
     # ext4 is checked after the root file system; XFS and btrfs check themselves when they are mounted.
     check = 2 if mount.type.startswith("ext") else 0
     line = f"UUID={mount.uuid} {mount.path} {mount.type} {','.join(options)} 0 {check}\n"

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from strata.errors import BadInput
 from strata.model import Kind
-from strata.recipes.formats._parts import first_the_stack, running, volume_group
+from strata.recipes.formats._parts import afterwards, first_the_stack, running, volume_group
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
@@ -91,8 +91,14 @@ def _disk(recipe: Recipe) -> Element:
 
 def _text(element: Element, recipe: Recipe) -> str:
     ElementTree.indent(element)
-    remarks = f"{recipe.name}: {recipe.stack}\n{first_the_stack(recipe)}".replace("--", "- -")
-    return f"<!--\n{remarks}\n-->\n{ElementTree.tostring(element, encoding='unicode')}\n"
+    pool = recipe.name
+    after = afterwards(
+        f"`virsh pool-info {pool}`, after `virsh pool-define {pool}-pool.xml` and `virsh pool-start {pool}`.",
+        f"`virsh pool-destroy {pool}` and `virsh pool-undefine {pool}`, which leave the data.",
+    )
+    remarks = "\n".join([f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *after])
+    # in a comment of XML there are no two hyphens in a row
+    return f"<!--\n{remarks.replace('--', '- -')}\n-->\n{ElementTree.tostring(element, encoding='unicode')}\n"
 
 
 FORMAT = Format(

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from strata.recipes.formats._parts import commented, first_the_stack, must_be_directory, not_measured, running
+from strata.recipes.formats._parts import (
+    afterwards,
+    commented,
+    first_the_stack,
+    must_be_directory,
+    not_measured,
+    running,
+)
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
@@ -22,6 +29,11 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     if call is not None and call["base_size"] is not None:
         lines += ["", f"[storage.options.{driver}]", f'size = "{call["base_size"]}"']
     remarks = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *not_measured(recipe, "podman", driver)]
+    remarks += afterwards(
+        "`podman info --format '{{.Store.GraphDriverName}} {{.Store.GraphRoot}}'` says "
+        f"{driver} {root}/containers",
+        "put the old storage.conf in its place again; images and containers stay where they are.",
+    )
     return (File("storage.conf", commented(remarks) + "\n".join(lines) + "\n", "/etc/containers/storage.conf"),)
 
 

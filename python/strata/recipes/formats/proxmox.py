@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strata.errors import BadInput
 from strata.model import Kind
-from strata.recipes.formats._parts import commented, first_the_stack, thin_pool, volume_group
+from strata.recipes.formats._parts import afterwards, commented, first_the_stack, thin_pool, volume_group
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
@@ -14,7 +14,10 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     remarks = [
         f"{recipe.name}: {recipe.stack}",
         first_the_stack(recipe),
-        f"The way back: pvesm remove {recipe.name}, which takes the entry away and leaves the data.",
+        *afterwards(
+            f"pvesm status --storage {recipe.name}",
+            f"pvesm remove {recipe.name}, which takes the entry away and leaves the data.",
+        ),
     ]
     # Proxmox VE reads no comments inside an entry, and drops those between entries when it writes the file.
     lines = [f"{kind}: {recipe.name}", *(f"\t{name} {value}" for name, value in settings.items())]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from strata.model import Command
-from strata.recipes.formats._parts import commented, first_the_stack, mount_of, restarts
+from strata.recipes.formats._parts import afterwards, commented, first_the_stack, mount_of, restarts
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
@@ -15,7 +16,11 @@ _PLACE = "/etc/systemd/system"
 def write(recipe: Recipe) -> tuple[File, ...]:
     mount, again = mount_of(recipe), restarts(recipe)
     below = f"strata-{recipe.name}.service"
-    head = commented([f"{recipe.name}: {recipe.stack}", first_the_stack(recipe)])
+    units = ([below] if again else []) + ([unit_of(mount.path, "mount")] if mount is not None else [])
+    named = " ".join(shlex.quote(unit) for unit in units)
+    remarks = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe)]
+    remarks += afterwards(f"`systemctl is-active {named}`", f"`systemctl disable --now {named}`, and remove the files.")
+    head = commented(remarks)
     files = []
     if again:
         text = head + _service(
