@@ -32,8 +32,9 @@ def _choice(found: Advice, choice: Candidate) -> list[str]:
     lines = [f"{'Choose' if alone else 'Choose one of these, which the data do not tell apart'}: {choice.judged.stack}"]
     lines += [f"  or {text}" for text in found.tied if text != choice.judged.stack]
     lines += [f"  {sentence}" for sentence in found.sentences]
-    lines += ["", "Why it fits:"]
-    lines += [f"  {answer.requirement}: {answer.why} [{answer.basis}]" for answer in choice.judged.answers]
+    if choice.judged.answers:
+        lines += ["", "Why it fits:"]
+        lines += [f"  {answer.requirement}: {answer.why} [{answer.basis}]" for answer in choice.judged.answers]
     lines += _risks(choice.judged)
     if found.others:
         lines += ["", "The rest that has all that is required, against it:"]
@@ -65,10 +66,12 @@ def _price(runner_up: Candidate) -> str:
     if ratio is None:
         return f"The price of the runner-up, {stack}, is not known: no round has both."
     loss = f"{number(100 * (1 - ratio.point), 2)} %"
-    interval = "" if ratio.low is None or ratio.high is None else (
-        f" ({number(100 * (1 - ratio.high), 2)} % to {number(100 * (1 - ratio.low), 2)} %)"
-    )  # fmt: skip
-    return f"The price of the runner-up, {stack}: {loss} of the choice's score{interval}."
+    if ratio.low is None or ratio.high is None:
+        sure = ", by one visit of each, which shows no spread"
+    else:
+        sure = f" ({number(100 * (1 - ratio.high), 2)} % to {number(100 * (1 - ratio.low), 2)} %)"
+    shown = "" if runner_up.shown else "; the data do not show it to be a difference"
+    return f"The price of the runner-up, {stack}: {loss} of the choice's score{sure}{shown}."
 
 
 def _nobody(found: Advice) -> list[str]:

@@ -272,12 +272,16 @@ def test_the_ranking_counts_what_fits_only_and_prices_the_runner_up() -> None:
     assert [trade.metric for trade in runner_up.worse] == ["iops"]
     assert [trade.metric for trade in runner_up.better] == ["host.cpu_per_io_us"], "less of it is better"
     assert "20 %" in report.render(found, [])
+    once = dataclasses.replace(runner_up, shown=False, ratio=dataclasses.replace(runner_up.ratio, low=None, high=None))
+    said = report.render(dataclasses.replace(found, others=(once, *found.others[1:])), [])
+    assert "by one visit of each, which shows no spread; the data do not show it to be a difference." in said
 
 
 def test_stacks_that_the_data_do_not_tell_apart_are_offered_together() -> None:
     found = chosen(Requirements(), {STACKS[0]: 300.0, STACKS[1]: 300.1})
     assert len(found.tied) == 2
-    assert "do not tell apart" in report.render(found, [])
+    said = report.render(found, [])
+    assert "do not tell apart" in said and "Why it fits" not in said, "nothing was required"
 
 
 def test_without_figures_nothing_is_said_of_speed() -> None:
