@@ -127,15 +127,23 @@ class Filled(Load):
         return TrialPlan((Command(("fill", target.path)),), Command(("work", target.path)), {})
 
 
+BEGAN = time.time()
+
+
+def ticking() -> str:
+    """A guest's clock: one that stood still would be told to drift, the more the busier this machine is."""
+    return f"{100.0 + time.time() - BEGAN:.6f}"
+
+
 def test_guests_are_prepared_at_the_same_time() -> None:
     meeting = threading.Barrier(2, timeout=30)  # one that comes alone gives up
 
     def respond(command: Command) -> str:
         if command.argv[0] == "fill":
             meeting.wait()
-        return "100.0" if command.argv[0] == "date" else "0"
+        return ticking() if command.argv[0] == "date" else "0"
 
-    clock = FakeHost(respond=lambda command: "100.0" if command.argv[0] == "date" else "")
+    clock = FakeHost(respond=lambda command: ticking() if command.argv[0] == "date" else "")
     outside = Outside(clock, (), (), "/scratch")
     parts = []
     for tenant in (1, 2):
@@ -161,10 +169,10 @@ def in_guests(pause_s: float = 0.0) -> together.Together:
     def respond(command: Command) -> str:
         if command.argv[0] == "date":
             time.sleep(pause_s)
-        return "100.0" if command.argv[0] == "date" else "0"
+        return ticking() if command.argv[0] == "date" else "0"
 
     guests = [Guest(name, f"/guests/{name}", GuestImage("/image")) for name in ("one", "two")]
-    machine = FakeHost(respond=lambda command: "100.0" if command.argv[0] == "date" else "")
+    machine = FakeHost(respond=lambda command: ticking() if command.argv[0] == "date" else "")
     outside = Outside(machine, [("disk", "/dev/vda")], guests, "/visit")
     disk = {"reads": 0, "read_bytes": 0, "write_bytes": 0, "flushes": 0, "busy_ms": 0, "in_flight": 0}
     rows: list[dict[str, object]] = [
