@@ -82,7 +82,7 @@ def test_an_exact_run_repeats_to_the_last_digit_on_a_busy_machine(tmp_path: Path
 
 
 def test_a_qemu_whose_threads_are_held_up_gives_the_same_figures(tmp_path: Path) -> None:
-    """Before decision 39 every repeat like this differed, by 10 to 300 ns of a trial of 3 s."""
+    """Before decision 39 four of four repeats like this differed, by some 100 ns of a trial of 3 s."""
     directory, held, real = tmp_path / "run", tmp_path / "held", shutil.which("qemu-system-x86_64")
     held.mkdir()
     source = Path(__file__).with_name("held_up.c")

@@ -121,7 +121,7 @@ def execute(
         store.add_event("design", why, sites.now())
         listener(Noted(why))
     store.set_rule(rule, sites.now())
-    _note_changes(order, store, sites.now())
+    note_changes(order, store, sites.now())
     store.add_facts(order.facts, order.versions, plan.skipped, sites.now())
     if not order.plan.runnable:
         raise NothingToRun(_nothing(order.plan))
@@ -229,7 +229,7 @@ def _looked(before: Rule, now: Rule, visits: int, planned: int) -> str | None:
     return None
 
 
-def _note_changes(order: Order, store: Store, now: float) -> None:
+def note_changes(order: Order, store: Store, now: float) -> None:
     """Rounds measured on another machine or kernel are not replicates of these."""
     before, versions = store.facts(), store.versions()
     if before is None:

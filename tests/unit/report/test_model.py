@@ -397,6 +397,9 @@ def test_exact_figures_are_called_so_and_their_spread_is_of_seeds(synthetic: Mod
     assert facts["Seeds"].startswith("7 to 11; round 1 has the seed 7")
     assert "seed to the next" in facts["Intervals of single figures"]
     assert "this model of a machine" in facts["What confidence means"]
+    view = synthetic.in_the_lab("virtual")
+    several = model_of(replace(view, testbed=replace(view.testbed, cpus=2)))
+    assert not any(line.startswith("Exact: ") for line in several.verdict.more), "there a repeat may differ"
     real = model_of(synthetic.in_the_lab())
     assert not any("xact" in line for line in real.verdict.more)
     assert "visit to the next" in {fact.name: fact.text for fact in real.method}["Intervals of single figures"]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import pytest
 
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.errors import BadInput
+from strata.lab.machine import SavedState
+from strata.lab.qemu import MachineSpec
 from strata.model import Disk, Testbed
-from strata.run.in_lab import LabSites, as_there, unbuilt
+from strata.run.in_lab import EXACT, SEVERAL, LabSites, as_there, unbuilt
+
+from .test_plan import FACTS
 
 
 @pytest.mark.parametrize(
@@ -35,6 +39,15 @@ def test_a_stack_has_one_kernel() -> None:
     (read,) = campaigns.parse_stacks("disk | kernel(6.1) | kernel(6.12) | ext4", layers.catalogue())
     with pytest.raises(BadInput, match=r"names kernel\(6.1\) and kernel\(6.12\); keep one"):
         sites.variant(read)
+
+
+@pytest.mark.parametrize(("cpus", "caveats"), [(1, (EXACT,)), (2, (EXACT, SEVERAL))])
+def test_figures_of_several_processors_are_not_promised_to_repeat(cpus: int, caveats: tuple[str, ...]) -> None:
+    """QEMU records no such machine, so that its threads do not wait for each other (decision 39)."""
+    testbed = Testbed("lab", clock="virtual", cpus=cpus)
+    state = SavedState(cast("MachineSpec", None), Path("/state"), "key", "QEMU 10.0", 1.0, 1.0, 1)
+    sites = LabSites(testbed, frozenset(), {}, Path("/work"), "uuid", None, lambda line: None, _saved={"13": state})
+    assert sites.describe(FACTS).caveats == caveats
 
 
 def test_every_lab_that_is_not_built_is_told_with_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,34 @@
+"""A run that goes on elsewhere says so: rounds measured there are no replicates of those before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from strata.model import Rule
+from strata.run.campaign import Order, note_changes
+from strata.store import reader
+from strata.store.writer import Store
+
+from .test_plan import FACTS
+
+LAB = {"lab 13": "image", "lab 13 machine": "key", "fio": "3.39"}
+
+
+def test_another_machine_of_the_lab_is_told_and_another_program_is_not(tmp_path: Path) -> None:
+    store = Store.create(
+        tmp_path / "run", name="n", about="", source="", fingerprint="", description={}, seed=1, version="0", now=0.0
+    )
+    store.set_rule(Rule(), 0.0)
+    nothing = cast("Any", None)
+    order = Order(nothing, nothing, nothing, FACTS, LAB, ())
+    note_changes(order, store, 1.0)
+    assert store.versions() == {}
+    store.add_facts(FACTS, LAB, {}, 1.0)
+    note_changes(order, store, 2.0)
+    assert store.versions() == LAB
+    note_changes(replace(order, versions={**LAB, "lab 13 machine": "other", "fio": "3.40"}), store, 3.0)
+    told = [event.text for event in reader.view(store.directory).events if event.kind == "changed"]
+    store.close()
+    assert told == ["the lab 13 machine is another than before: key became other"]
