@@ -34,6 +34,8 @@ def make(site: Site, spec: LabSpec, zfs_suite: str, image: Path) -> tuple[dict[s
     hooks = [Hook("customize", script("trim.sh"))]
     if "install" in spec.features:
         hooks = [Hook("customize", script("install.sh")), *hooks, Hook("customize", _APT_AGAIN)]
+    if "containers" in spec.features:
+        hooks.append(Hook("customize", script("containers.sh")))
     more_suites = set(spec.more_suites)
     if "postgres" in spec.features:
         hooks.append(Hook("essential", _NO_CLUSTER))

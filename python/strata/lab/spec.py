@@ -107,6 +107,7 @@ class LabSpec:
             "modules": [MODULES, BEFORE_ROOT],
             "scripts": [
                 script("trim.sh"),
+                *([script("containers.sh")] if "containers" in self.features else []),
                 *([script("zfs.sh")] if "zfs" in self.features else []),
                 *([script("install.sh")] if "install" in self.features else []),
             ],

@@ -23,7 +23,9 @@ VOLUMES = (
 IMAGES = ("disk | {ext4, xfs} | {raw, qcow2}",)
 ENGINES = (
     "disk | xfs(pquota) | {docker(overlay2, base_size=256M), podman(overlay, base_size=256M)}",
-    "disk | ext4 | {docker(vfs), docker(devicemapper), containerd(overlayfs), incus(dir)}",
+    "disk | ext4 | {docker(vfs), containerd(overlayfs), incus(dir)}",
+    # Docker 25 dropped it
+    "disk | debian(12) | ext4 | docker(devicemapper)",
     "disk | btrfs(quotas) | docker(btrfs, base_size=256M)",
     "disk | btrfs | incus(btrfs)",
     "disk | zfs | {docker(zfs, base_size=256M), incus(zfs)}",

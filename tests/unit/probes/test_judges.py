@@ -46,8 +46,6 @@ CASES = [
     ("dedup", "first=0\nsecond=0", None),
     ("zeroed", "old=0", True),
     ("zeroed", "old=1048576", False),
-    ("zeroed", "elsewhere=yes\nold=0", None),
-    ("zeroed", "elsewhere=yes\nold=4096", False),
     ("zeroed", "filled=3900\npages=31200\nold=0", True),
     ("zeroed", "filled=3900\npages=31200\nold=4096", False),
     ("zeroed", "filled=9000", None),
