@@ -129,6 +129,10 @@ def test_what_null_blk_cannot_do_is_served_by_the_engine() -> None:
     flushed = models.find("mine.yaml", FIXED.replace("write_us: 250", "write_us: 250, flush_us: 1000"))
     assert models.as_fixed(flushed) == models.Fixed(4, 250.0)  # without a cache nobody flushes
     assert models.as_fixed(replace(flushed, write_cache="volatile")) is None
+    fast = models.find(
+        "mine.yaml", FIXED.replace("read_us: 250, write_us: 250", "read_us: 50, write_us: 50, flush_us: 1000")
+    )
+    assert models.as_fixed(replace(fast, write_cache="volatile")) == models.Fixed(4, 50.0, 1000.0)
     assert models.as_fixed(models.find("hdd-7200")) is None
 
 
@@ -141,9 +145,19 @@ def test_flash_is_too_fast_to_be_computed_and_null_blk_reads_as_it_does() -> Non
         assert fixed.servers * 1e6 / fixed.time_us == pytest.approx(deep, rel=0.05)
         said = models.served_by(models.find(name))
         assert f"{fixed.servers} requests at a time" in said
-        # null_blk has no time for a flush, and who relies on one has to know.
-        assert "flushes take no time" in said
+        assert f"flushes alone, {models.find(name).service['flush_us']:g} us each, through a loop device" in said
         assert "flushes" not in models.served_by(replace(models.find(name), write_cache="protected"))
+
+
+def test_flushes_of_flash_have_a_null_blk_of_their_own() -> None:
+    model = models.find("ssd-sata")
+    path, (command,) = models.in_guest("ssd0", 2 << 30, model, "volatile", 1)
+    assert path == "/dev/disk-ssd0"
+    # flash of 500 us a flush
+    assert command.argv[3:7] == ("sh", "disk-ssd0", "0", "500000")
+    _, (without,) = models.in_guest("ssd0", 2 << 30, model, "protected", 1)
+    assert without.argv[6:] == command.argv[7:]
+    assert "losetup" in command.argv[2] and "losetup" not in without.argv[2]
 
 
 def test_the_engine_gets_the_model_under_the_names_that_it_knows() -> None:
