@@ -74,7 +74,7 @@ def advise(
     """
     if not stacks:
         raise BadInput("there is nothing to choose from: give the directory of a run with --from, or candidates.")
-    done = tried(runs.values())
+    done = tried(runs, stacks)
     judged = {stack.text: judge(stack, wanted, drivers, known, done.get(stack.text)) for stack in stacks}
     fit = [text for text, each in judged.items() if not each.unmet]
     out = tuple(each for each in judged.values() if each.unmet)

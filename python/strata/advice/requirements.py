@@ -10,6 +10,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from strata.analysis import objective
 from strata.errors import BadInput, Problem
 from strata.units import format_size, parse_size
 
@@ -57,6 +58,7 @@ def with_flags(
     survive: str | None = None,
     no_writeback_risk: bool = False,
     disks: Sequence[str] = (),
+    weights: str | None = None,
 ) -> Requirements:
     """`base` with what the command line says beside it. Raises BadInput with every problem."""
     given: dict[str, Any] = {}
@@ -66,6 +68,9 @@ def with_flags(
     given |= {name: value for name, value in pairs.items() if value is not None}
     if disks:
         given["disks"] = dict(word.partition("=")[::2] for word in disks)
+    if weights is not None:
+        # what a workload is called may hold both signs
+        given["weights"] = dict(word.strip().rpartition("=")[::2] for word in objective.split(weights))
     made = _made(given, "the command line", features)
     return replace(
         base,
@@ -75,6 +80,7 @@ def with_flags(
         survive=made.survive if survive is not None else base.survive,
         no_writeback_risk=base.no_writeback_risk or no_writeback_risk,
         disks=made.disks if disks else base.disks,
+        weights=made.weights if weights is not None else base.weights,
     )
 
 
@@ -90,7 +96,7 @@ def _made(data: Mapping[str, Any], where: str, features: Collection[str]) -> Req
         try:
             return parse_size(str(data[key]))
         except ValueError as error:
-            wrong(f"{key}: {error}; write it as 1G or 4T.")
+            wrong(f"{key}: {error}.")
             return None
 
     needs = []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from strata.model import Outcome, TrialResult, View
+from strata.model import Node, Outcome, Stack, TrialResult, View
 from strata.probes import PREFIX
 
 
@@ -30,14 +30,36 @@ def holds(trial: TrialResult) -> bool | None:
     return None if trial.outcome is not Outcome.OK or value is None else value > 0
 
 
-def tried(views: Iterable[View]) -> Mapping[str, Mapping[str, Tried]]:
-    """stack -> feature -> what showed; of several runs the last one that knows."""
-    found: dict[str, dict[str, Tried]] = {}
-    for view in views:
-        for stack, features in trials(view).items():
+def tried(runs: Mapping[str, View], stacks: Sequence[Stack]) -> Mapping[str, Mapping[str, Tried]]:
+    """stack -> feature -> what showed; of several runs the last one that knows. `runs` by name.
+
+    What a stack can do is not a matter of what its disks are called: one that differs in nothing else counts, unless
+    the stack itself was tried.
+    """
+    alike: dict[_Shape, list[str]] = {}
+    for stack in stacks:
+        alike.setdefault(_shape(stack.top), []).append(stack.text)
+    found: dict[str, dict[str, Tried]] = {stack.text: {} for stack in stacks}
+    itself: set[tuple[str, str]] = set()
+    others = {text: group for group in alike.values() for text in group}
+    for run, view in runs.items():
+        for on, features in trials(view).items():
             for name, trial in features.items():
                 answer = holds(trial)
-                if answer is not None:
-                    why = "; ".join(trial.notes).removeprefix(f"{name}: ")
-                    found.setdefault(stack, {})[name] = Tried(answer, f"{why} (tried in {view.campaign})")
+                if answer is None:
+                    continue
+                why = "; ".join(trial.notes).removeprefix(f"{name}: ")
+                for text in others.get(on, []):
+                    if text == on:
+                        itself.add((text, name))
+                        found[text][name] = Tried(answer, f"{why} (tried in {run})")
+                    elif (text, name) not in itself:
+                        found[text][name] = Tried(answer, f"{why} (tried on {on}, in {run})")
     return found
+
+
+_Shape = tuple[str, tuple["_Shape", ...]]
+
+
+def _shape(node: Node) -> _Shape:
+    return node.call.name if node.call.name == "disk" else node.call.text, tuple(map(_shape, node.inputs))

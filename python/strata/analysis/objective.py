@@ -49,7 +49,7 @@ def parse(text: str, workloads: Sequence[WorkloadView], machine: Mapping[str, Me
         return Objective(equal)
     if not text.startswith(PARETO):
         return Objective(parse_weights(text, workloads))
-    names = _split(text.removeprefix(PARETO))
+    names = split(text.removeprefix(PARETO))
     if len(names) < 2:
         raise BadInput(f"a front is of two metrics or more; write {PARETO}METRIC,METRIC,... as pareto:iops,lat_p99_ms.")
     seen: set[tuple[str | None, str]] = set()
@@ -69,7 +69,7 @@ def parse_weights(text: str, workloads: Sequence[WorkloadView]) -> tuple[float, 
     """
     found = dict.fromkeys((workload.text for workload in workloads), 0.0)
     named: set[str] = set()
-    for part in _split(text):
+    for part in split(text):
         name, separator, number = part.rpartition("=")
         try:
             weight = float(number)
@@ -115,7 +115,7 @@ def find(name: str, workloads: Sequence[WorkloadView], machine: Mapping[str, Met
     return Chosen(name, *found[0])
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """At commas that are not inside brackets: workloads have arguments."""
     parts, depth = [""], 0
     for sign in text:

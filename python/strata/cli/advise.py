@@ -33,6 +33,7 @@ class Flags:
     survive: str | None = None
     no_writeback_risk: bool = False
     disks: Sequence[str] = ()
+    weights: str | None = None
 
 
 def advise(file: Path | None, runs: Sequence[Path], flags: Flags, as_json: bool) -> None:
@@ -58,6 +59,7 @@ def answer(file: Path | None, runs: Sequence[Path], flags: Flags) -> tuple[choos
         survive=flags.survive,
         no_writeback_risk=flags.no_writeback_risk,
         disks=flags.disks,
+        weights=flags.weights,
     )
     # what `strata features` made is a run for each kind; a directory without any is refused by the reader
     each = [run for path in runs for run in features.runs_in(path) or [path]]

@@ -257,12 +257,13 @@ def advise(
         bool, typer.Option("--no-writeback-risk", help="no write that was acknowledged can be lost")
     ] = False,
     disks: Annotated[list[str], typer.Option("--disks", metavar="ROLE=N", help="what is at hand")] = [],  # noqa: B006
+    weights: _Weights = None,
     json: _Json = False,
 ) -> None:
     """The choice: what is ruled out and why, the ranking of the rest, and what each would cost."""
     from strata.cli import advise
 
-    flags = advise.Flags(needs, max_memory, capacity, survive, no_writeback_risk, disks)
+    flags = advise.Flags(needs, max_memory, capacity, survive, no_writeback_risk, disks, weights)
     advise.advise(file, runs, flags, json)
 
 

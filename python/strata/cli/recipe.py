@@ -32,13 +32,13 @@ class Where:
 
 
 def recipe(what: str, stack: str | None, form: str, where: Where, seen: Path | None, out: Path | None) -> None:
+    known = formats()
+    if form not in known:
+        raise BadInput(f"--as {form}: no such format; they are {', '.join(known)}.")
     made = made_of(what, stack, where)
     if seen is not None:
         _judge(made, seen)
         return
-    known = formats()
-    if form not in known:
-        raise BadInput(f"--as {form}: no such format; they are {', '.join(known)}.")
     _print(known[form].write(made), out)
 
 

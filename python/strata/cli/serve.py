@@ -26,9 +26,11 @@ def serve(directories: Sequence[Path], port: int) -> None:
     for directory in directories:
         if not directory.is_dir():
             raise BadInput(f"{directory} is no directory; give those of runs, or one that holds them, such as runs.")
-    answer = Site(directories).answer
+    site = Site(directories)
+    if not site.runs():
+        print("No run is there yet; the page shows what comes.", file=sys.stderr)
     try:
-        with web.listening(port, answer) as server:
+        with web.listening(port, site.answer) as server:
             print(f"{server.url} until Ctrl-C; nobody but this machine can see it.", flush=True)
             server.serve()
     except KeyboardInterrupt:
@@ -56,7 +58,7 @@ class Site:
             return Page(pages.message(f"cannot read {error.filename}: {error.strerror}"), 500)
 
     def _page(self, path: str, query: Mapping[str, list[str]]) -> Page:
-        runs = self._runs()
+        runs = self.runs()
         first, _, key = path.strip("/").partition("/")
         key = unquote(key)
         if not first:
@@ -77,7 +79,7 @@ class Site:
             return Page(self._report(directory), refresh_s=_RUNNING_S if lock.held(directory) else None)
         return Page(pages.message(f"there is no page {path}; the list of runs has them all."), 404)
 
-    def _runs(self) -> dict[str, Path]:
+    def runs(self) -> dict[str, Path]:
         """What there is now: the directories given, or the runs in them, by short names that tell them apart."""
         found: list[Path] = []
         for directory in self._directories:

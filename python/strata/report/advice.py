@@ -9,6 +9,8 @@ from strata.advice.judge import Judged
 from strata.analysis.estimate import Estimate
 from strata.report.numbers import number
 
+_FEW = 6  # stacks that are ruled out, of which every reason is printed
+
 
 def render(found: Advice, wanted: Sequence[str]) -> str:
     """`wanted`: the requirements in words."""
@@ -22,8 +24,7 @@ def render(found: Advice, wanted: Sequence[str]) -> str:
         lines += _choice(found, found.choice)
     if found.ruled_out and not found.conflict:
         lines += ["", f"Ruled out ({len(found.ruled_out)}):"]
-        for each in found.ruled_out:
-            lines += _judged(each)
+        lines += _briefly(found.ruled_out) if len(found.ruled_out) > _FEW else _each(found.ruled_out)
     return "\n".join(lines) + "\n"
 
 
@@ -81,13 +82,24 @@ def _nobody(found: Advice) -> list[str]:
     else:
         lines = [f"No candidate has {names} together. Give up one of them, or add a candidate that has all."]
     lines += ["", "What comes nearest:"]
-    for each in found.nearest:
-        lines += _judged(each)
-    return lines
+    return lines + _each(found.nearest)
 
 
-def _judged(each: Judged) -> list[str]:
-    return [f"  {each.stack}", *(f"    {a.requirement}: {a.why} [{a.basis}]" for a in each.unmet)]
+def _each(judged: Sequence[Judged]) -> list[str]:
+    return [
+        line
+        for each in judged
+        for line in (f"  {each.stack}", *(f"    {a.requirement}: {a.why} [{a.basis}]" for a in each.unmet))
+    ]
+
+
+def _briefly(judged: Sequence[Judged]) -> list[str]:
+    """What they lack, those that lack the same together."""
+    alike: dict[str, list[str]] = {}
+    for each in judged:
+        alike.setdefault("; ".join(f"{a.requirement} [{a.basis}]" for a in each.unmet), []).append(each.stack)
+    lines = [line for lacks, stacks in alike.items() for line in (f"  lack {lacks}:", *(f"    {s}" for s in stacks))]
+    return [*lines, "  What showed it of each stack is in --json and in the report."]
 
 
 def _risks(judged: Judged) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from strata.report.matrix import Disagreement, Group, Matrix
+from strata.report.matrix import Dispute, Group, Matrix
 
 _SHOWN = {True: "yes", False: "no", None: "?"}
 _FEW = 6  # stacks of which every cell's reason is printed too; of more, HTML and JSON have them
@@ -21,7 +21,7 @@ def render(matrix: Matrix) -> str:
             lines += _reasons(group)
     if matrix.disagreements:
         lines.append("Where documents and what happened disagree:")
-        lines += [line for each in matrix.disagreements for line in _disagreement(each)]
+        lines += [line for each in matrix.disputes for line in _dispute(each)]
     lines.append(
         f"In {matrix.agreements} other places they agree. A ? was not tried, or showed nothing"
         + ("; the page and --json say why." if stacks > _FEW else ".")
@@ -64,8 +64,7 @@ def _reasons(group: Group) -> list[str]:
     return lines
 
 
-def _disagreement(each: Disagreement) -> list[str]:
-    return [
-        f"  {each.stack}: {each.feature} is {_SHOWN[each.found]}: {each.why}",
-        f"    {each.by} says {each.says} [{each.source}]",
-    ]
+def _dispute(each: Dispute) -> list[str]:
+    lines = [f"  {each.feature}: {_SHOWN[each.found]}"]
+    lines += [f"    {', '.join(stacks)}: {why}" for stacks, why in each.seen]
+    return [*lines, *(f"    but {by} says {says} [{source}]" for by, says, source in each.documents)]

@@ -89,6 +89,16 @@ class Disagreement:
 
 
 @dataclass(frozen=True, slots=True)
+class Dispute:
+    """The same answer of several stacks, where the same documents say otherwise."""
+
+    feature: str
+    found: bool
+    seen: tuple[tuple[tuple[str, ...], str], ...]  # stacks, and what showed it of each of them
+    documents: tuple[tuple[str, str, str], ...]  # who says otherwise, what, and the source
+
+
+@dataclass(frozen=True, slots=True)
 class Matrix:
     groups: tuple[Group, ...]
     features: tuple[Feature, ...]
@@ -96,6 +106,21 @@ class Matrix:
     untried: tuple[str, ...]  # sentences: what tables say that nothing here tries
     agreements: int  # how often what a table or a document says is what was found
     version: int = VERSION
+
+    @property
+    def disputes(self) -> tuple[Dispute, ...]:
+        """Every disagreement once, in the order in which they were found."""
+        said: dict[tuple[str, bool, str, str], dict[tuple[str, str, str], None]] = {}
+        for each in self.disagreements:
+            document = (each.by, each.says, each.source)
+            said.setdefault((each.feature, each.found, each.stack, each.why), {})[document] = None
+        alike: dict[tuple[str, bool, tuple[tuple[str, str, str], ...]], dict[str, list[str]]] = {}
+        for (feature, found, stack, why), documents in said.items():
+            alike.setdefault((feature, found, tuple(documents)), {}).setdefault(why, []).append(stack)
+        return tuple(
+            Dispute(feature, found, tuple((tuple(stacks), why) for why, stacks in seen.items()), documents)
+            for (feature, found, documents), seen in alike.items()
+        )
 
 
 def build(views: Sequence[View], stacks: Mapping[str, Stack], known: Documents) -> Matrix:

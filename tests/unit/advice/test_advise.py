@@ -13,7 +13,8 @@ import pytest
 from strata.advice import requirements
 from strata.advice.advise import Advice, advise
 from strata.advice.judge import Judged, judge, survivable
-from strata.advice.requirements import Requirements, described
+from strata.advice.requirements import Requirements, described, with_flags
+from strata.advice.tried import tried
 from strata.analysis.noise import Noise
 from strata.campaign import parse_stacks
 from strata.errors import BadInput
@@ -198,7 +199,42 @@ def test_what_was_tried_counts_before_what_documents_say(holds: float | None, me
     assert (answer.met, answer.basis) == (met, basis)
     assert found.choice is None, "how long a probe took is no figure to choose by"
     if basis == "tried":
-        assert "what showed (tried in made up)" in answer.why
+        assert "what showed (tried in runs/f)" in answer.why
+
+
+def test_what_the_disks_are_called_changes_nothing_that_was_tried() -> None:
+    asked = [stack("2*hdd | btrfs(raid1)"), stack("2*disk | btrfs(raid1)"), stack("2*hdd | btrfs(raid10)")]
+    seen = tried({"runs/f": tried_view("2*disk | btrfs(raid1)", "checksums", 1.0)}, asked)
+    assert seen["2*hdd | btrfs(raid1)"]["checksums"].why == "what showed (tried on 2*disk | btrfs(raid1), in runs/f)"
+    assert seen["2*disk | btrfs(raid1)"]["checksums"].why == "what showed (tried in runs/f)"
+    assert not seen["2*hdd | btrfs(raid10)"]
+    # the stack itself counts before one like it, whichever run comes first
+    later = {"runs/f": tried_view("2*hdd | btrfs(raid1)", "checksums", 0.0)}
+    later["runs/g"] = tried_view("2*disk | btrfs(raid1)", "checksums", 1.0)
+    assert tried(later, asked)["2*hdd | btrfs(raid1)"]["checksums"].holds is False
+
+
+def test_of_many_that_are_ruled_out_each_is_named_with_what_it_lacks() -> None:
+    texts = [f"disk | ext4(commit={n})" for n in range(1, 8)] + ["disk | xfs"]
+    found = advise(
+        [stack(t) for t in ("disk | btrfs(compress=zstd)", *texts)],
+        {},
+        Requirements(needs=(("compression",),)),
+        drivers(),
+        KNOWN,
+    )
+    said = report.render(found, [])
+    assert all(f"\n    {stack(text).text}\n" in said for text in texts)
+    assert said.count("lack compression") == 1 and "--json" in said
+
+
+def test_weights_of_the_command_line() -> None:
+    base = Requirements(weights={"fio": 1.0})
+    made = with_flags(base, KNOWN.features, weights="fio/randrw(size=1G, runtime=2s)=2,dd=1")
+    assert made.weights == {"fio/randrw(size=1G, runtime=2s)": 2.0, "dd": 1.0}
+    assert with_flags(base, KNOWN.features).weights == {"fio": 1.0}
+    with pytest.raises(BadInput, match="weights: write names with numbers"):
+        with_flags(base, KNOWN.features, weights="fio")
 
 
 def test_a_layer_that_makes_one_device_gives_none_through_a_file_system() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from collections.abc import Iterator
@@ -14,9 +15,12 @@ import pytest
 import typer
 
 from strata import campaign, layers, workloads
+from strata.advice import requirements
+from strata.campaign import parse_stacks
 from strata.campaign.file import CampaignModel, DiskModel, LabModel, RuleModel, TestbedModel
 from strata.cli import reference
 from strata.cli.app import app
+from strata.published.documented import documents
 from strata.report.assemble import _FLAGS
 
 ROOT = Path(__file__).parents[3]
@@ -54,7 +58,9 @@ def typed() -> Iterator[tuple[Fence, list[str]]]:
 
 
 TYPED = list(typed())
-CAMPAIGNS = {f.text.splitlines()[0].removeprefix("# "): f for f in fences("yaml")}
+SHOWN = {f.text.splitlines()[0].removeprefix("# "): f for f in fences("yaml")}
+REQUIREMENTS = "requirements.yaml"
+CAMPAIGNS = {name: fence for name, fence in SHOWN.items() if name != REQUIREMENTS}
 
 
 def read_file(name: str) -> str:
@@ -169,6 +175,13 @@ def test_make_targets_exist() -> None:
 def test_every_campaign_shown_can_be_loaded(name: str) -> None:
     assert name.endswith(".yaml"), "the first line of a campaign shown is its name, as in # web.yaml"
     assert load(CAMPAIGNS[name].text, name).stacks
+
+
+def test_the_requirements_shown_have_every_key() -> None:
+    text = SHOWN[REQUIREMENTS].text
+    wanted = requirements.read(text, REQUIREMENTS, documents().features)
+    assert all(getattr(wanted, field.name) for field in dataclasses.fields(wanted)), "a key that the page does not show"
+    assert [stack for text in wanted.candidates for stack in parse_stacks(text, layers.catalogue())]
 
 
 def test_the_campaign_page_has_every_key() -> None:

@@ -60,6 +60,19 @@ def test_what_tables_and_documents_say_otherwise() -> None:
     assert not agreed.disagreements and agreed.agreements > 2
 
 
+def test_stacks_that_show_the_same_are_set_against_their_documents_once() -> None:
+    it = found(tried(EXT4, "older-snapshots", 0.0), tried(ZFS, "older-snapshots", 1.0), tried(THIN, "thin", 0.0))
+    (ext4,) = [each for each in it.disputes if each.seen[0][0] == (EXT4,)]
+    assert len(ext4.documents) == len([each for each in it.disagreements if each.stack == EXT4]) > 1
+    documents = [(each.feature, stacks, by) for each in it.disputes for stacks, _ in each.seen for by in each.documents]
+    assert len(documents) == len(set(documents))
+    said = {(feature, stack, by) for feature, stacks, by in documents for stack in stacks}
+    assert said == {(each.feature, each.stack, (each.by, each.says, each.source)) for each in it.disagreements}
+    text = features.render(it)
+    assert text.count("older-snapshots: no") == 1
+    assert text.count("    but ") == len(documents)
+
+
 def test_a_feature_that_is_not_known_disagrees_with_nobody() -> None:
     it = found(dataclasses.replace(tried(EXT4, "clone", None), metrics={"probe_s": 1.0}))
     assert not it.disagreements and it.agreements == 0
