@@ -169,6 +169,31 @@ def test_a_disk_that_takes_8_ms_does_125_operations_a_second(tmp_path: Path, iod
     assert trial.metrics["iops"] == pytest.approx(125.0, rel=0.02)
 
 
+FLUSHED = """\
+name: fast-but-flushes
+queue_depth: 32
+write_cache: volatile
+service:
+  fixed: {servers: 2, read_us: 50, write_us: 50, flush_us: 3000}
+"""
+JOB = "[job]\nrw=randwrite\nbs=4k\nsize=64M\ndirect=1\nruntime=5\ntime_based=1\nioengine=psync\n{}\n"
+
+
+# A write that has to be on the medium before it is done (FUA) is flushed, as on a disk that has no such writes, and
+# then the kernel asks for a flush of the whole device.
+@pytest.mark.parametrize(("option", "flushes"), [("", 0), ("fsync=1", 1), ("sync=dsync", 2)])
+def test_a_flush_takes_as_long_as_the_model_says(tmp_path: Path, option: str, flushes: int) -> None:
+    model, job = tmp_path / "flushed.yaml", tmp_path / "job.fio"
+    model.write_text(FLUSHED)
+    job.write_text(JOB.format(option))
+    more = ("--clock", "virtual", "--size", "disk=256M", "--disk", f"disk={model}")
+    (trial,) = lab_run(tmp_path / "run", ["disk"], f"fio:{job}", *more).trials
+    assert trial.outcome is Outcome.OK, trial.reason
+    # for each request what the processor and the loop device take comes to it
+    least_us = 50 + flushes * 3000
+    assert least_us < 1e6 / trial.metrics["iops"] < least_us + 50 * (1 + flushes)
+
+
 def test_too_little_memory_for_the_disks_is_refused_before_boot(tmp_path: Path) -> None:
     argv = [STRATA, "run", "4*disk | btrfs", "-w", "null", "--on", "lab", "--clock", "virtual", "--size", "disk=10G"]
     done = subprocess.run([*argv, "--out", str(tmp_path / "run")], capture_output=True, text=True)
