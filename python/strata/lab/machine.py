@@ -26,7 +26,7 @@ from strata.hosts.qmp import Qmp, QmpError
 from strata.hosts.served import Channel, ServedHost
 from strata.hosts.ssh import Identity, Server
 from strata.hosts.stdio import StdioChannel
-from strata.lab import emulator, guests, initramfs, models, qemu
+from strata.lab import counted, emulator, guests, initramfs, models, qemu
 from strata.lab.models import DiskModel
 from strata.lab.qemu import MachineSpec, Wires
 from strata.model import Command, Disk
@@ -316,6 +316,8 @@ class Machine:
                 raise HostLost("QEMU did not stop it while it spun; try again on a less busy machine.")
             self._mailbox.save(directory / "mailbox")
         self._move("migrate", qemu.state_uri(directory / "state", version, incoming=False))
+        if self.spec.clock == "virtual":
+            counted.restart(directory / "state", self._qmp.run("query-replay")["icount"], self.spec.ips_shift)
 
     def go_on(self, directory: Path, version: tuple[int, int]) -> None:
         """From what `save` left, until its runner answers."""

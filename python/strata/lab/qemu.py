@@ -232,6 +232,7 @@ def key(spec: MachineSpec, said: str, cpu: str, initrd: bytes, sizes: tuple[int,
     nowhere = replace(spec.image, root=here, modules=here, kernel=here)
     line = argv(replace(spec, image=nowhere), wires, sizes, incoming=False)
     parts = [
+        *(["counts from zero"] if spec.clock == "virtual" else []),
         spec.image.hash,
         said,
         hashlib.sha256(initrd).hexdigest(),  # strata-engine and /lab-init are in it
