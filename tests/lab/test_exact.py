@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +20,7 @@ from strata import layers
 from strata.campaign import parse_stacks
 from strata.model import Outcome
 
-from .lab_runs import STRATA, built, lab_run
+from .lab_runs import STRATA, built, lab_run, machines_of, start_lab_run
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
@@ -126,6 +128,30 @@ def test_no_layer_is_forgotten() -> None:
     stacks = [stack for text in (*FAST, *STACKS) for stack in parse_stacks(text, layers.catalogue())]
     tried = {node.call.name for stack in stacks for node in stack.top.walk()}
     assert sorted(tried ^ layers.catalogue().keys()) == sorted(ELSEWHERE)
+
+
+def test_a_machine_whose_strata_is_killed_ends_by_itself(tmp_path: Path) -> None:
+    running = start_lab_run(tmp_path / "run", "disk | ext4", LOAD, "--clock", "virtual", "--size", "disk=1G")
+    database = tmp_path / "run" / "strata.db"
+    wait_for(database.exists)
+    # it computes: before, QEMU only waits for its state
+    wait_for(lambda: any(cpu_s(pid) > 1 for pid in machines_of(tmp_path / "run")))
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    # when it has done what it was asked for last
+    wait_for(lambda: machines_of(tmp_path / "run") == [])
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for(so: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 300
+    while not so():
+        assert time.monotonic() < give_up
+        time.sleep(0.5)
 
 
 @pytest.mark.slow

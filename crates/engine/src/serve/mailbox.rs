@@ -210,6 +210,9 @@ impl<L: Line> Mailbox<L> {
     fn turn(&mut self, part: Part, bytes: &[u8]) -> io::Result<Part> {
         let used = HEAD_BYTES + bytes.len();
         let block = self.block.bytes();
+        // Where the host is gone the bell blocks nobody, and the last request would be carried out again for ever.
+        block[..HEAD_BYTES].fill(0);
+        self.line.write(&block[..BLOCK_BYTES], REQUEST_AT)?;
         block[..HEAD_BYTES].copy_from_slice(&part.head());
         block[HEAD_BYTES..used].copy_from_slice(bytes);
         self.line.write(&block[..whole_blocks(used)], ANSWER_AT)?;
@@ -229,7 +232,7 @@ impl<L: Line> Mailbox<L> {
 }
 
 fn unexpected() -> io::Error {
-    io::Error::other("the host says what this version does not know")
+    io::Error::other("the host is gone, or says what this version does not know")
 }
 
 #[cfg(test)]
@@ -334,6 +337,31 @@ mod tests {
         assert!(host.answers[1..] == requests);
         // hello; one turn each for what fits; two and three to take it, as many to give it, the first given while taken
         assert_eq!(host.bells, (1..=1 + 1 + 1 + 1 + 3 + 5).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn a_request_is_not_taken_twice_when_the_host_is_gone() {
+        /// Puts one request, and then lets every bell pass.
+        struct Gone(Host);
+
+        impl Line for Gone {
+            fn read(&self, buffer: &mut [u8], at: u64) -> io::Result<()> {
+                self.0.read(buffer, at)
+            }
+
+            fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+                self.0.write(bytes, at)
+            }
+
+            fn ring(&mut self, serial: u64) -> io::Result<()> {
+                if serial == 1 { self.0.ring(serial) } else { Ok(()) }
+            }
+        }
+
+        let mut mailbox = Mailbox::new(Gone(Host::new(&[b"do it".to_vec()])));
+        assert_eq!(mailbox.exchange(b"hello").expect("a request"), b"do it");
+        let error = mailbox.exchange(b"done").expect_err("no request");
+        assert!(error.to_string().contains("the host is gone"));
     }
 
     #[test]
