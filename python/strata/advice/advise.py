@@ -1,7 +1,7 @@
 """The advice: what is ruled out and why, the ranking of the rest, what each costs, and what conflicts. Pure.
 
 Features are known from documents, so a choice says which of its reasons nobody here has tried. Speed is known from
-runs only: of a stack that no run has a figure of, nothing is said of its speed.
+runs only: of a stack that no run has a figure of, what published studies found is told beside, and decides nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from strata.advice.elsewhere import Elsewhere, elsewhere
 from strata.advice.judge import Judged, features, judge
 from strata.advice.requirements import Requirements
 from strata.advice.tried import tried
@@ -20,6 +21,7 @@ from strata.analysis.rank import Ranking, Row
 from strata.errors import BadInput
 from strata.model import LayerDriver, Metric, Stack, View
 from strata.probes import PREFIX
+from strata.published import Study
 from strata.published.documented import Documents
 
 _SHOWN = 4  # trade-offs of each side, the largest first
@@ -59,6 +61,7 @@ class Advice:
     conflict: tuple[str, ...]  # requirements that no candidate has together, as few as say it
     nearest: tuple[Judged, ...]  # with the fewest that they lack
     sentences: tuple[str, ...]  # what the ranking says of itself
+    published: tuple[Elsewhere, ...] = ()  # what studies found of the unmeasured, on machines of their own
 
 
 def advise(
@@ -67,6 +70,7 @@ def advise(
     wanted: Requirements,
     drivers: Mapping[str, LayerDriver],
     known: Documents,
+    studies: Sequence[Study] = (),
 ) -> Advice:
     """`stacks`: all candidates. `runs`: by name; the first that has figures of a stack that may be chosen decides.
 
@@ -83,11 +87,19 @@ def advise(
         nearest = tuple(each for each in out if len(each.unmet) == fewest)
         return Advice(None, None, (), (), (), out, _conflict(list(judged.values())), nearest, ())
     of = {stack.text: features(stack, known) for stack in stacks}
+
+    def with_published(found: Advice) -> Advice:
+        best = [] if found.choice is None else [found.choice, *found.others]
+        texts = [*(each.judged.stack for each in best), *(each.stack for each in found.unmeasured)]
+        by_text = {stack.text: stack for stack in stacks}
+        unmeasured = {each.stack for each in found.unmeasured}
+        return replace(found, published=elsewhere([by_text[text] for text in texts], unmeasured, studies, drivers))
+
     for name, view in runs.items():
         ranking = _ranking(view, fit, wanted.weights)
         if ranking is not None and ranking.rows:
-            return _advice(name, view, ranking, judged, fit, out, of)
-    return Advice(None, None, (), (), tuple(judged[text] for text in fit), out, (), (), ())
+            return with_published(_advice(name, view, ranking, judged, fit, out, of))
+    return with_published(Advice(None, None, (), (), tuple(judged[text] for text in fit), out, (), (), ()))
 
 
 def _ranking(view: View, fit: Sequence[str], weights: Mapping[str, float] | None) -> Ranking | None:

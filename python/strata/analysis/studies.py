@@ -116,7 +116,7 @@ def retried(view: View, claims: Sequence[Claimed]) -> tuple[Retried, ...]:
                 {stack for stack in levels if re.search(like, stack)}
                 for like in (claimed.better_like, claimed.worse_like)
             ]
-            better, worse = _apart(*kinds)
+            better, worse = apart(*kinds)
             for stack in (each for each in view.stacks if each in better):
                 for other in (each for each in view.stacks if each in worse):
                     here = ratio_of(levels[stack], levels[other], view.rule.confidence)
@@ -135,8 +135,8 @@ def under(claimed: Claimed) -> str:
     return claimed.workload if claimed.metric is None else f"{claimed.workload}, {claimed.metric}"
 
 
-def _apart(better: set[str], worse: set[str]) -> tuple[set[str], set[str]]:
-    """Without what is in both, which is of the narrower kind where one holds the other, else of neither."""
+def apart(better: set[str], worse: set[str]) -> tuple[set[str], set[str]]:
+    """Two kinds without what is in both: that is of the narrower one where one holds the other, else of neither."""
     both = better & worse
     return (better if better < worse else better - both), (worse if worse < better else worse - both)
 

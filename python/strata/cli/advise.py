@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from strata import layers
+from strata import layers, published, workloads
 from strata.advice import advise as choosing
 from strata.advice import requirements
 from strata.advice.requirements import Requirements
@@ -18,6 +18,7 @@ from strata.campaign import parse_stacks
 from strata.cli import features, kept
 from strata.errors import BadInput, NothingToRun
 from strata.model import Stack, View
+from strata.published import Study
 from strata.published.documented import documents
 from strata.report import advice
 from strata.store import reader
@@ -64,8 +65,13 @@ def answer(file: Path | None, runs: Sequence[Path], flags: Flags) -> tuple[choos
     # what `strata features` made is a run for each kind; a directory without any is refused by the reader
     each = [run for path in runs for run in features.runs_in(path) or [path]]
     views = {str(path): reader.view(path) for path in each}
-    found = choosing.advise(_candidates(views, wanted), views, wanted, layers.drivers(), known)
+    found = choosing.advise(_candidates(views, wanted), views, wanted, layers.drivers(), known, _studies())
     return found, requirements.described(wanted)
+
+
+def _studies() -> list[Study]:
+    layer, workload = layers.catalogue(), workloads.catalogue()
+    return [published.study(name, layer, workload) for name in published.names()]
 
 
 def _candidates(views: dict[str, View], wanted: Requirements) -> list[Stack]:

@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 
 from strata.campaign import parse_stacks
 from strata.errors import BadInput
-from strata.model import Catalogue, WorkloadCatalogue
+from strata.model import Catalogue, Stack, WorkloadCatalogue
 
 _DATA = files(__name__) / "data"
 
@@ -29,7 +29,7 @@ class Figure:
     """One printed figure."""
 
     printed: str  # its stack, as the study writes it
-    stack: str  # canonical text of the same stack today
+    stack: Stack  # the same stack today
     workload: str  # name of the same workload today
     metric: str  # that metric today of which this is the same ratio
     goodness: float  # natural logarithm, with the sign that makes larger better
@@ -99,7 +99,7 @@ def study(name: str, layers: Catalogue, workloads: WorkloadCatalogue) -> Study:
             sign = 1.0 if _BETTER[row["metric"]] == "higher" else -1.0
             (parsed,) = parse_stacks(stack, layers, where=row["stack"])
             assert workload in workloads, workload
-            figures.append(Figure(row["stack"], parsed.text, workload, metric, sign * math.log(value)))
+            figures.append(Figure(row["stack"], parsed, workload, metric, sign * math.log(value)))
     return Study(
         name=name,
         title=about["title"],

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from strata.advice.advise import Advice, Candidate, Tradeoff
+from strata.advice.elsewhere import Elsewhere
 from strata.advice.judge import Judged
 from strata.analysis.estimate import Estimate
 from strata.report.numbers import number
@@ -20,6 +22,7 @@ def render(found: Advice, wanted: Sequence[str]) -> str:
     elif found.choice is None:
         lines += ["Nothing measured has all that is required, so nothing is said of speed. These could be measured:"]
         lines += [f"  {each.stack}" for each in found.unmeasured]
+        lines += _published(found.published)
     else:
         lines += _choice(found, found.choice)
     if found.ruled_out and not found.conflict:
@@ -45,11 +48,32 @@ def _choice(found: Advice, choice: Candidate) -> list[str]:
     if found.unmeasured:
         lines += ["", "Has all that is required too, and no figure is known of:"]
         lines += [f"  {each.stack}" for each in found.unmeasured]
+        lines += _published(found.published)
     lines += [
         "",
         "What is [documented] nobody has tried here.",
         f"Build it: strata recipe {found.run} '{choice.judged.stack}' --as shell --map ROLE=/dev/disk/by-id/...",
     ]
+    return lines
+
+
+def _published(found: Sequence[Elsewhere]) -> list[str]:
+    lines = []
+    for each in found:
+        lines += [
+            "",
+            f"Published of stacks like these, and not measured here: {each.title} ({each.year}), {each.testbed}",
+        ]
+        for (workload, metric, other), ratios in groupby(each.ratios, lambda r: (r.workload, r.metric, r.other)):
+            lines.append(f"  {metric} under {workload}, how many times that of {other}:")
+            for ratio in ratios:
+                lines.append(f"    {number(ratio.ratio):>6}  {ratio.stack}")
+                lines.append(f"            built as {ratio.built[0]}, against {ratio.built[1]}")
+        for order in each.orders:
+            by = f" ({order.by}{' times' if order.by[-1].isdigit() else ''})" if order.by else ""
+            figure = order.workload if order.metric is None else f"{order.workload}, {order.metric}"
+            lines.append(f"  {figure}: {order.built[0]} before {order.built[1]}{by}, that is")
+            lines += [f"    {', '.join(order.better)}", "      before", f"    {', '.join(order.worse)}"]
     return lines
 
 

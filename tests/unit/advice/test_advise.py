@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from strata import published, workloads
 from strata.advice import requirements
 from strata.advice.advise import Advice, advise
 from strata.advice.judge import Judged, judge, survivable
@@ -324,6 +325,77 @@ def test_without_figures_nothing_is_said_of_speed() -> None:
     found = advise([stack("disk | btrfs"), stack("disk | ext4")], {}, read("needs: [snapshot]"), drivers(), KNOWN)
     assert found.choice is None and [each.stack for each in found.unmeasured] == ["disk | btrfs"]
     assert "nothing is said of speed" in report.render(found, [])
+
+
+# ---------------------------------------------------------------- what studies found
+
+STUDIES = [published.study(name, catalogue(), workloads.catalogue()) for name in published.names()]
+
+
+def told(texts: Sequence[str], runs: dict[str, View] | None = None) -> Advice:
+    return advise([stack(text) for text in texts], runs or {}, Requirements(), drivers(), KNOWN, STUDIES)
+
+
+def test_a_study_tells_of_stacks_that_nobody_measured_here() -> None:
+    found = told(["ssd | xfs(noatime)", "ssd | btrfs", "ssd | f2fs"])
+    (study,) = [each for each in found.published if each.ratios]
+    assert study.year == 2016
+    ratios = {ratio.workload: ratio for ratio in study.ratios}
+    # 156,416 and 116,566 ms, 92 and 94 MB/s, both on the root
+    assert ratios["fio/randrw-75-25"].ratio == pytest.approx(156416 / 116566)
+    assert ratios["dd/seqwrite-sync"].ratio == pytest.approx(94 / 92)
+    assert (ratios["fio/randrw-75-25"].stack, ratios["fio/randrw-75-25"].other) == ("ssd | btrfs", "ssd | xfs(noatime)")
+    assert ratios["fio/randrw-75-25"].built == (
+        "root | btrfs(noatime, ssd, nobarrier)",
+        "root | xfs(noatime, nobarrier)",
+    )
+    said = report.render(found, [])
+    assert "1.34  ssd | btrfs" in said and "not measured here: Which LXD storage backend? (2016)" in said
+    assert json.loads(json.dumps(dataclasses.asdict(found)))["published"]
+
+
+def test_what_the_study_had_put_on_both_is_no_difference_and_of_two_kinds_there_is_none() -> None:
+    cached = "(2*hdd | md(raid1)) + ssd | lvmcache"
+    found = told(
+        [
+            f"{cached}(writethrough) | btrfs",
+            f"{cached}(writeback) | btrfs",
+            "(2*hdd | md(raid1)) + ssd | lvmcache(writeback) | ext4",
+        ]
+    )
+    (study,) = [each for each in found.published if each.ratios]
+    for ratio in study.ratios:
+        above, of_other = (built.partition("| btrfs")[2] for built in ratio.built)
+        assert above == of_other
+        assert "lvmcache(writeback)" in ratio.built[0] and "lvmcache(writethrough)" in ratio.built[1]
+    assert not [each for each in told([f"{cached} | ext4", f"{cached} | xfs"]).published if each.ratios]
+
+
+def test_a_finding_without_figures_is_told_of_all_that_it_is_about() -> None:
+    found = told(
+        [
+            "4*hdd | zfs(mirror=2)",
+            "4*hdd | md(raid10) | lvm | xfs",
+            "4*hdd | btrfs(raid10)",
+            "4*hdd | md(raid10) | f2fs",
+        ]
+    )
+    # f2fs is another than btrfs too, but the study had none
+    orders = [order for study in found.published for order in study.orders if order.workload == "filebench/varmail"]
+    assert [(order.better, order.worse, order.by) for order in orders] == [
+        (("4*hdd | zfs(mirror=2)", "4*hdd | md(raid10) | lvm | xfs"), ("4*hdd | btrfs(raid10)",), "20")
+    ]
+    assert "filebench/varmail: all others before btrfs (20 times), that is" in report.render(found, [])
+
+
+def test_studies_decide_nothing_and_are_silent_of_what_was_measured_here() -> None:
+    both = {"disk | xfs(noatime)": 200.0, "disk | btrfs": 100.0}
+    found = told(list(both), {"runs/a": measured(both)})
+    assert found.choice is not None and found.choice.judged.stack == "disk | xfs(noatime)"
+    assert found.published == ()
+    beside = told([*both, "disk | ext4"], {"runs/a": measured(both)})
+    assert beside.choice == found.choice
+    assert {ratio.stack for study in beside.published for ratio in study.ratios} == {"disk | ext4"}
 
 
 def test_it_is_data_for_programs() -> None:

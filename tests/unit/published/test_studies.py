@@ -39,7 +39,7 @@ def test_every_row_is_read_or_left_out_with_a_reason(name: str) -> None:
 @pytest.mark.parametrize("name", FIGURES)
 def test_different_stacks_stay_different(name: str) -> None:
     study = published.study(name, layers.catalogue(), workloads.catalogue())
-    today = {figure.printed: figure.stack for figure in study.figures}
+    today = {figure.printed: figure.stack.text for figure in study.figures}
     assert len(set(today.values())) == len(today)
 
 
@@ -52,7 +52,7 @@ def test_more_megabytes_are_better_and_more_milliseconds_are_not() -> None:
 
 def test_words_of_the_day_read_as_words_of_today() -> None:
     study = published.study("2017-host-guest-filesystems", layers.catalogue(), workloads.catalogue())
-    stacks = {figure.printed: figure.stack for figure in study.figures}
+    stacks = {figure.printed: figure.stack.text for figure in study.figures}
     assert (
         stacks["raid1 | scheduler(noop) | xfs | vm(kvm) | ext4"]
         == "disk | xfs | qcow2 | vm(cpus=2, memory=2G, engine=libvirt) | scheduler(none) | ext4"
