@@ -15,14 +15,15 @@ _SCRIPT = (
     + """\
 dir=$1
 set -- $(volume)
+lay DATA "${3:-}" "$dir/random" "$dir/text"
 before=$(stored "$dir" "$@")
-fill "$dir/random" DATA
+head --bytes DATAM /dev/urandom 1<>"$dir/random"
 random=$(stored "$dir" "$@")
 # Every line another: nothing here is equal to anything else in whole blocks.
-seq -f 'line %.0f of a text that compresses' 1 9999999 | head --bytes DATAM >"$dir/text"
+seq -f 'line %.0f of a text that compresses' 1 9999999 | head --bytes DATAM 1<>"$dir/text"
 text=$(stored "$dir" "$@")
-say random "$((random - before))"
-say text "$((text - random))"
+say random "$((random - before + laid))"
+say text "$((text - random + laid))"
 say memory "$(saver_memory "$@")"
 rm -f -- "$dir/random" "$dir/text\""""
 ).replace("DATA", str(_DATA_MIB))

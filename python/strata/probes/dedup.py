@@ -15,14 +15,15 @@ _SCRIPT = (
     + """\
 dir=$1
 set -- $(volume)
+lay DATA "${3:-}" "$dir/first" "$dir/second"
 before=$(stored "$dir" "$@")
-fill "$dir/first" DATA
+head --bytes DATAM /dev/urandom 1<>"$dir/first"
 first=$(stored "$dir" "$@")
 # Read and written, and not copied: cp would ask the file system to share the blocks.
-dd if="$dir/first" of="$dir/second" bs=1M status=none
+dd if="$dir/first" of="$dir/second" bs=1M conv=notrunc status=none
 second=$(stored "$dir" "$@")
-say first "$((first - before))"
-say second "$((second - first))"
+say first "$((first - before + laid))"
+say second "$((second - first + laid))"
 say memory "$(saver_memory "$@")"
 rm -f -- "$dir/first" "$dir/second\""""
 ).replace("DATA", str(_DATA_MIB))
