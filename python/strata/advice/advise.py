@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from strata.advice.elsewhere import Elsewhere, elsewhere
-from strata.advice.judge import Judged, features, judge
+from strata.advice.judge import Basis, Judged, features, judge
 from strata.advice.requirements import Requirements
 from strata.advice.tried import tried
 from strata.analysis import modelled
@@ -47,7 +47,7 @@ class Candidate:
     shown: bool  # worse or better than the choice, by the data
     better: tuple[Tradeoff, ...]
     worse: tuple[Tradeoff, ...]
-    beyond: tuple[str, ...]  # features that it is documented to have and the choice is not
+    beyond: Mapping[str, Basis]  # features that it has and the choice has not, and how that is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,7 @@ class Advice:
     conflict: tuple[str, ...]  # requirements that no candidate has together, as few as say it
     nearest: tuple[Judged, ...]  # with the fewest that they lack
     sentences: tuple[str, ...]  # what the ranking says of itself
+    machines: Mapping[str, tuple[str, ...]]  # of every run that anything here comes from: what it was, and its caveats
     published: tuple[Elsewhere, ...] = ()  # what studies found of the unmeasured, on machines of their own
 
 
@@ -79,14 +80,15 @@ def advise(
     if not stacks:
         raise BadInput("there is nothing to choose from: give the directory of a run with --from, or candidates.")
     done = tried(runs, stacks)
+    machines = {name: _machine(view) for name, view in runs.items()}
     judged = {stack.text: judge(stack, wanted, drivers, known, done.get(stack.text)) for stack in stacks}
     fit = [text for text, each in judged.items() if not each.unmet]
     out = tuple(each for each in judged.values() if each.unmet)
     if not fit:
         fewest = min(len(each.unmet) for each in out)
         nearest = tuple(each for each in out if len(each.unmet) == fewest)
-        return Advice(None, None, (), (), (), out, _conflict(list(judged.values())), nearest, ())
-    of = {stack.text: features(stack, known) for stack in stacks}
+        return Advice(None, None, (), (), (), out, _conflict(list(judged.values())), nearest, (), machines)
+    of = {stack.text: features(stack, known, done.get(stack.text)) for stack in stacks}
 
     def with_published(found: Advice) -> Advice:
         best = [] if found.choice is None else [found.choice, *found.others]
@@ -98,8 +100,14 @@ def advise(
     for name, view in runs.items():
         ranking = _ranking(view, fit, wanted.weights)
         if ranking is not None and ranking.rows:
-            return with_published(_advice(name, view, ranking, judged, fit, out, of))
-    return with_published(Advice(None, None, (), (), tuple(judged[text] for text in fit), out, (), (), ()))
+            return with_published(_advice(name, view, ranking, judged, fit, out, of, machines))
+    return with_published(Advice(None, None, (), (), tuple(judged[text] for text in fit), out, (), (), (), machines))
+
+
+def _machine(view: View) -> tuple[str, ...]:
+    if view.facts is None:
+        return ("an unknown machine",)
+    return (f"{view.facts.cpu_model}, kernel {view.facts.kernel_text}, {view.facts.os}", *view.facts.caveats)
 
 
 def _ranking(view: View, fit: Sequence[str], weights: Mapping[str, float] | None) -> Ranking | None:
@@ -144,7 +152,8 @@ def _advice(
     judged: Mapping[str, Judged],
     fit: Sequence[str],
     out: tuple[Judged, ...],
-    of: Mapping[str, frozenset[str]],
+    of: Mapping[str, Mapping[str, Basis]],
+    machines: Mapping[str, tuple[str, ...]],
 ) -> Advice:
     first, *rest = ranking.rows
     metrics = {workload.text: {**workload.metrics, **view.machine_metrics} for workload in view.workloads}
@@ -157,7 +166,7 @@ def _advice(
             row.decision in ("better", "worse"),
             tuple(trade for trade in trades if trade.ratio > 1)[:_SHOWN],
             tuple(trade for trade in trades if trade.ratio < 1)[:_SHOWN],
-            tuple(sorted(of[row.stack] - of[first.stack])),
+            {name: basis for name, basis in of[row.stack].items() if name not in of[first.stack]},
         )
 
     ranked = {row.stack for row in ranking.rows}
@@ -171,6 +180,7 @@ def _advice(
         conflict=(),
         nearest=(),
         sentences=ranking.sentences,
+        machines=machines,
     )
 
 

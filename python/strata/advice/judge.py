@@ -9,6 +9,7 @@ from typing import Literal
 from strata.advice.requirements import Requirements
 from strata.advice.tried import Tried
 from strata.model import Caching, LayerDriver, Node, Redundant, Stack
+from strata.probes._probe import MEMORY
 from strata.published.documented import Claim, Documents, Risk
 from strata.units import human_size
 
@@ -49,9 +50,9 @@ def judge(
     """The answers are in the order of the requirements, the same for every stack. `tried`: features of this stack."""
     answers = [_feature(stack, group, known, tried or {}) for group in wanted.needs]
     if wanted.max_memory_bytes is not None:
-        answers.append(_memory(stack, wanted, wanted.max_memory_bytes, known))
+        answers.append(_memory(stack, wanted, wanted.max_memory_bytes, known, tried or {}))
     if wanted.survive:
-        answers.append(_survival(stack, wanted.survive, drivers))
+        answers.append(_survival(stack, wanted.survive, drivers, tried or {}))
     noted = risks(stack, known)
     if wanted.no_writeback_risk:
         answers.append(_writeback(noted))
@@ -60,9 +61,16 @@ def judge(
     return Judged(stack.text, tuple(answers), noted)
 
 
-def features(stack: Stack, known: Documents) -> frozenset[str]:
-    """All that some layer of it is documented to do as it is written."""
-    return frozenset(feature for feature in known.features if _claims(stack, feature, known)[0])
+def features(stack: Stack, known: Documents, tried: Mapping[str, Tried] | None = None) -> dict[str, Basis]:
+    """All that it was seen to do, and what nobody has tried that a layer of it is documented to do as it is written."""
+    found: dict[str, Basis] = {}
+    for feature in known.features:
+        if tried is not None and feature in tried:
+            if tried[feature].holds:
+                found[feature] = "tried"
+        elif _claims(stack, feature, known)[0]:
+            found[feature] = "documented"
+    return found
 
 
 def claimed(stack: Stack, known: Documents) -> dict[str, tuple[bool, str]]:
@@ -149,37 +157,57 @@ def _feature(stack: Stack, group: tuple[str, ...], known: Documents, tried: Mapp
     return Answer(requirement, False, "; ".join(reasons), "documented")
 
 
-def _memory(stack: Stack, wanted: Requirements, most_bytes: int, known: Documents) -> Answer:
+def _memory(
+    stack: Stack, wanted: Requirements, most_bytes: int, known: Documents, tried: Mapping[str, Tried]
+) -> Answer:
     requirement = f"at most {human_size(most_bytes)} of memory"
+    held = {name: each.figures[MEMORY.name] for name, each in tried.items() if MEMORY.name in each.figures}
+    for name, memory_bytes in held.items():
+        if memory_bytes > most_bytes:
+            why = f"it held {human_size(round(memory_bytes))} for what the probe wrote: {tried[name].why}"
+            return Answer(requirement, False, why, "tried")
     rules = [
-        rule
+        (rule, node.call)
         for node in stack.top.walk()
         for rule in known.memory
         if rule.layer == node.call.name and rule.terms.met(node.call)
     ]
-    if not rules:
-        return Answer(requirement, True, "no layer of it is documented to need memory that grows", "documented")
-    if wanted.capacity_bytes is None and any(rule.per_tb_bytes for rule in rules):
-        sources = "; ".join(rule.source for rule in rules)
-        return Answer(
-            requirement, False, f"it grows with the disks ({sources}): say how large they are (capacity)", "documented"
-        )
-    needed = sum(rule.fixed_bytes + rule.per_tb_bytes * (wanted.capacity_bytes or 0) // _TB for rule in rules)
+    besides = "".join(dict.fromkeys(f"; not counted: {rule.besides}" for rule, _ in rules if rule.besides))
+    counted = [(rule, call) for rule, call in rules if not rule.besides]
+    if not counted:
+        why = f"no layer of it is documented to need memory that grows{besides}"
+        return Answer(requirement, True, why, "documented")
+    sources = "; ".join(rule.source for rule, _ in counted)
+    if wanted.capacity_bytes is None and any(rule.per_tb_bytes for rule, _ in counted):
+        why = f"it grows with the disks ({sources}): say how large they are (capacity)"
+        return Answer(requirement, False, why, "documented")
+    needed = sum(
+        rule.fixed_bytes
+        + rule.per_tb_bytes * (wanted.capacity_bytes or 0) // _TB
+        + (int(call[rule.argument] or 0) if rule.argument else 0)
+        for rule, call in counted
+    )
     room = f" for {human_size(wanted.capacity_bytes)}" if wanted.capacity_bytes is not None else ""
-    why = f"about {human_size(needed)}{room} ({'; '.join(rule.source for rule in rules)})"
+    why = f"about {human_size(needed)}{room} ({sources}){besides}"
     return Answer(requirement, needed <= most_bytes, why, "arithmetic")
 
 
-def _survival(stack: Stack, disks: int, drivers: Mapping[str, LayerDriver]) -> Answer:
+def _survival(stack: Stack, disks: int, drivers: Mapping[str, LayerDriver], tried: Mapping[str, Tried]) -> Answer:
+    requirement = f"survives the loss of {disks} {'disk' if disks == 1 else 'disks'}"
     lost = survivable(stack.top, drivers)
     why = "there is a disk whose loss takes data with it" if lost == 0 else f"any {lost} of its disks can be lost"
-    return Answer(f"survives the loss of {disks} {'disk' if disks == 1 else 'disks'}", lost >= disks, why, "plan")
+    one = tried.get("disk-loss")  # which takes one disk away
+    if one is not None and (not one.holds or (disks == 1 and lost > 0)):
+        return Answer(requirement, one.holds, one.why, "tried")
+    return Answer(requirement, lost >= disks, why, "plan")
 
 
 def _writeback(risks: tuple[Risk, ...]) -> Answer:
     against = [risk for risk in risks if risk.writeback]
     why = "; ".join(f"{risk.layer}: {risk.text} ({risk.source})" for risk in against)
-    return Answer("no acknowledged write can be lost", not against, why or "no layer is documented to", "documented")
+    return Answer(
+        "nothing that was flushed can be lost", not against, why or "no layer is documented to lose it", "documented"
+    )
 
 
 def _at_hand(stack: Stack, disks: Mapping[str, int]) -> Answer:

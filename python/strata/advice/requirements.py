@@ -150,7 +150,7 @@ def described(wanted: Requirements) -> list[str]:
     if wanted.survive:
         words.append(f"survives the loss of {wanted.survive} {'disk' if wanted.survive == 1 else 'disks'}")
     if wanted.no_writeback_risk:
-        words.append("no acknowledged write can be lost")
+        words.append("nothing that was flushed can be lost")
     if wanted.disks is not None:
         words.append(f"stands on {' and '.join(f'{count} {role}' for role, count in wanted.disks.items())}")
     return words

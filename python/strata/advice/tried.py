@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from strata.model import Node, Outcome, Stack, TrialResult, View
 from strata.probes import PREFIX
@@ -13,6 +13,7 @@ from strata.probes import PREFIX
 class Tried:
     holds: bool
     why: str
+    figures: Mapping[str, float] = field(default_factory=dict)  # what the probe measured
 
 
 def trials(view: View) -> dict[str, dict[str, TrialResult]]:
@@ -52,9 +53,9 @@ def tried(runs: Mapping[str, View], stacks: Sequence[Stack]) -> Mapping[str, Map
                 for text in others.get(on, []):
                     if text == on:
                         itself.add((text, name))
-                        found[text][name] = Tried(answer, f"{why} (tried in {run})")
+                        found[text][name] = Tried(answer, f"{why} (tried in {run})", trial.metrics)
                     elif (text, name) not in itself:
-                        found[text][name] = Tried(answer, f"{why} (tried on {on}, in {run})")
+                        found[text][name] = Tried(answer, f"{why} (tried on {on}, in {run})", trial.metrics)
     return found
 
 

@@ -16,6 +16,7 @@ from strata.advice import requirements
 from strata.advice.requirements import Requirements
 from strata.campaign import parse_stacks
 from strata.cli import features, kept
+from strata.cli.written import text_of
 from strata.errors import BadInput, NothingToRun
 from strata.model import Stack, View
 from strata.published import Study
@@ -50,7 +51,11 @@ def advise(file: Path | None, runs: Sequence[Path], flags: Flags, as_json: bool)
 def answer(file: Path | None, runs: Sequence[Path], flags: Flags) -> tuple[choosing.Advice, list[str]]:
     """The advice, and the requirements in words."""
     known = documents()
-    base = Requirements() if file is None else requirements.read(file.read_text(), str(file), known.features)
+    base = (
+        Requirements()
+        if file is None
+        else requirements.read(text_of(file, "give a file of requirements"), str(file), known.features)
+    )
     wanted = requirements.with_flags(
         base,
         known.features,

@@ -12,6 +12,7 @@ import typer
 from strata import layers
 from strata.campaign import parse_stacks
 from strata.cli import kept
+from strata.cli.written import text_of
 from strata.errors import BadInput
 from strata.model import Stack, View
 from strata.recipes import plan, shell
@@ -95,7 +96,7 @@ def _measured_on(view: View) -> tuple[str, ...]:
 
 
 def _judge(made: Recipe, seen: Path) -> None:
-    text = sys.stdin.read() if str(seen) == "-" else seen.read_text()
+    text = sys.stdin.read() if str(seen) == "-" else text_of(seen, "give the file with what `inspect` printed")
     wrong = made.differences(shell.seen(made, text))
     print("\n".join(wrong) if wrong else "It is as asked.")
     if wrong:

@@ -166,10 +166,13 @@ def _read(name: str) -> str:
 
 
 def _read_or_refuse(path: Path) -> str:
+    return text_of(path, "give a campaign file, or a stack expression in quotes")
+
+
+def text_of(path: Path, instead: str) -> str:
+    """Of a file that the user named. Raises BadInput when it cannot be read, with what to give `instead`."""
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise BadInput(
-            f"cannot read {path}: {reason}; give a campaign file, or a stack expression in quotes."
-        ) from error
+        raise BadInput(f"cannot read {path}: {reason}; {instead}.") from error

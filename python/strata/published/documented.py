@@ -63,6 +63,8 @@ class Memory:
     terms: Terms
     fixed_bytes: int
     per_tb_bytes: int  # of 10^12 bytes below
+    argument: str  # of the layer, that says how many bytes more; "": none
+    besides: str  # what it takes and is not counted; ""
     source: str
 
 
@@ -92,7 +94,15 @@ def documents() -> Documents:
             for row in data["risks"]
         ),
         tuple(
-            Memory(row["layer"], _terms(row), int(row.get("fixed", 0)), int(row["per_tb"]), row["source"])
+            Memory(
+                row["layer"],
+                _terms(row),
+                int(row.get("fixed", 0)),
+                int(row.get("per_tb", 0)),
+                row.get("argument", ""),
+                row.get("besides", ""),
+                row["source"],
+            )
             for row in data["memory"]
         ),
     )

@@ -110,7 +110,7 @@ def _header(recipe: Recipe) -> list[str]:
     lines = [
         f"{recipe.name}: {recipe.stack}",
         "",
-        "Written by `strata recipe`, from the plans that built this stack when it was measured. It needs nothing of",
+        "Written by `strata recipe`, from the plans that build this stack when it is measured. It needs nothing of",
         "Strata, and touches nothing but the devices below and what it makes itself.",
         "",
         *(f"  {each.role}: {each.path}" for each in recipe.given),

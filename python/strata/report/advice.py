@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from strata.advice.advise import Advice, Candidate, Tradeoff
@@ -21,13 +21,14 @@ def render(found: Advice, wanted: Sequence[str]) -> str:
         lines += _nobody(found)
     elif found.choice is None:
         lines += ["Nothing measured has all that is required, so nothing is said of speed. These could be measured:"]
-        lines += [f"  {each.stack}" for each in found.unmeasured]
+        lines += _fitting(found.unmeasured)
         lines += _published(found.published)
     else:
         lines += _choice(found, found.choice)
     if found.ruled_out and not found.conflict:
         lines += ["", f"Ruled out ({len(found.ruled_out)}):"]
         lines += _briefly(found.ruled_out) if len(found.ruled_out) > _FEW else _each(found.ruled_out)
+    lines += _machines(found.machines)
     return "\n".join(lines) + "\n"
 
 
@@ -47,14 +48,38 @@ def _choice(found: Advice, choice: Candidate) -> list[str]:
         lines += ["", _price(found.others[0])]
     if found.unmeasured:
         lines += ["", "Has all that is required too, and no figure is known of:"]
-        lines += [f"  {each.stack}" for each in found.unmeasured]
-        lines += _published(found.published)
+        lines += _fitting(found.unmeasured)
+    lines += _published(found.published)
     lines += [
         "",
         "What is [documented] nobody has tried here.",
         f"Build it: strata recipe {found.run} '{choice.judged.stack}' --as shell --map ROLE=/dev/disk/by-id/...",
     ]
     return lines
+
+
+def _fitting(judged: Sequence[Judged]) -> list[str]:
+    """Of a few also why, and what is to be known against them."""
+    if len(judged) > _FEW:
+        return [*(f"  {each.stack}" for each in judged), "  Why, and their risks, are in --json."]
+    lines = []
+    for each in judged:
+        lines.append(f"  {each.stack}")
+        lines += [f"    {answer.requirement}: {answer.why} [{answer.basis}]" for answer in each.answers]
+        lines += [f"    {line.strip()}" for line in _risks(each)[1:]]
+    return lines
+
+
+def _machines(machines: Mapping[str, Sequence[str]]) -> list[str]:
+    """Runs of the same machine together."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for run, lines in machines.items():
+        alike.setdefault(tuple(lines), []).append(run)
+    return [
+        line
+        for lines, runs in alike.items()
+        for line in ("", f"{', '.join(runs)}: on {lines[0]}", *(f"  {caveat}" for caveat in lines[1:]))
+    ]
 
 
 def _published(found: Sequence[Elsewhere]) -> list[str]:
@@ -82,7 +107,8 @@ def _other(place: int, other: Candidate) -> list[str]:
     lines = [f"  {place}. {other.judged.stack}: {_ratio(other.ratio)} as good{shown}"]
     lines += [f"       + {_trade(trade)}" for trade in other.better]
     lines += [f"       - {_trade(trade)}" for trade in other.worse]
-    lines += [f"       + documented for {', '.join(other.beyond)}"] if other.beyond else []
+    beyond = ", ".join(f"{name} [{basis}]" for name, basis in other.beyond.items())
+    lines += [f"       + {beyond}"] if beyond else []
     return lines + [f"     {line.strip()}" for line in _risks(other.judged)[1:]]
 
 

@@ -13,14 +13,14 @@ import pytest
 from strata import published, workloads
 from strata.advice import requirements
 from strata.advice.advise import Advice, advise
-from strata.advice.judge import Judged, judge, survivable
+from strata.advice.judge import Answer, Judged, features, judge, survivable
 from strata.advice.requirements import Requirements, described, with_flags
-from strata.advice.tried import tried
+from strata.advice.tried import Tried, tried
 from strata.analysis.noise import Noise
 from strata.campaign import parse_stacks
 from strata.errors import BadInput
 from strata.layers import catalogue, drivers
-from strata.model import Metric, Outcome, Stack, TrialResult, View, WorkloadView
+from strata.model import Facts, Metric, Outcome, Stack, TrialResult, View, WorkloadView
 from strata.published.documented import documents
 from strata.report import advice as report
 
@@ -166,10 +166,63 @@ def test_memory_is_counted_from_the_room() -> None:
 
 def test_an_acknowledged_write_that_can_be_lost() -> None:
     for text in ("hdd + ssd | bcache(writeback) | ext4", f"{MIRROR}(writeback) | ext4", "disk | zfs(sync=disabled)",
-                 "disk | xfs | qcow2 | vm(cache=unsafe)", "disk | ext4(nobarrier)"):  # fmt: skip
+                 "disk | xfs | qcow2 | vm(cache=unsafe)", "disk | ext4(nobarrier)", "disk | f2fs(fsync_mode=nobarrier)",
+                 "disk | zfs | zvol(sync=disabled) | ext4"):  # fmt: skip
         assert judged(text, no_writeback_risk=True).unmet, text
     for text in ("hdd + ssd | bcache | ext4", f"{MIRROR} | ext4", "disk | zfs"):
         assert not judged(text, no_writeback_risk=True).unmet, text
+
+
+def test_every_argument_that_takes_a_promise_away_is_a_risk() -> None:
+    noted = {(each.layer, name) for each in KNOWN.risks for name, _ in each.terms.when if each.writeback}
+    for layer, info in catalogue().items():
+        for param in info.params:
+            if param.name == "nobarrier" or {"unsafe", "disabled", "nobarrier"} & {*param.choices}:
+                assert (layer, param.name) in noted, (layer, param.name)
+
+
+def test_memory_that_is_not_counted_is_said() -> None:
+    wanted = {"max_memory_bytes": 1 << 30}
+    (answer,) = judged("disk | zfs", **wanted).answers
+    assert answer.met and "not counted: the cache of ZFS" in answer.why
+    (answer,) = judged("disk | zfs(arc_max=4G)", **wanted).answers
+    assert not answer.met and answer.why.startswith("about 4.0 GiB")
+    assert "the guests' own memory" in judged("disk | ext4 | qcow2 | vm | ext4", **wanted).answers[0].why
+
+
+def test_what_was_tried_counts_for_every_requirement() -> None:
+    def known(feature: str, holds: bool, **figures: float) -> dict[str, Tried]:
+        return {feature: Tried(holds, "what showed (tried in runs/f)", figures)}
+
+    def answer(text: str, seen: dict[str, Tried], **wanted: object) -> Answer:
+        return judge(stack(text), Requirements(**wanted), drivers(), KNOWN, seen).answers[0]  # type: ignore[arg-type]
+
+    mirror = "2*disk | md(raid1) | ext4"
+    for holds in (True, False):
+        lost = answer(mirror, known("disk-loss", holds), survive=1)
+        assert (lost.met, lost.basis) == (holds, "tried")
+    assert answer("disk | ext4", known("disk-loss", True), survive=1).basis == "plan", "the probe had a disk to spare"
+    held = answer("disk | vdo | xfs", known("dedup", True, saver_memory_bytes=4e8), max_memory_bytes=100 << 20)
+    assert (held.met, held.basis) == (False, "tried")
+    one, other = stack("disk | btrfs"), stack("disk | xfs")
+    assert "snapshot" not in features(one, KNOWN, known("snapshot", False))
+    assert features(other, KNOWN, known("snapshot", True))["snapshot"] == "tried"
+
+
+def test_advice_says_which_machine_it_comes_from() -> None:
+    nothing: frozenset[str] = frozenset()
+    facts = Facts("vm", (6, 12, 0), "6.12.0", "Debian 13", "a processor", 1, 1 << 30, True, nothing, {}, nothing, 0,
+                  caveats=("All is emulated.",))  # fmt: skip
+    view = dataclasses.replace(measured({"disk | ext4": 2.0, "disk | xfs": 1.0}), facts=facts)
+    asked = [stack("disk | ext4"), stack("disk | xfs")]
+    said = report.render(advise(asked, {"runs/a": view, "runs/b": view}, Requirements(), drivers(), KNOWN), [])
+    assert "runs/a, runs/b: on a processor, kernel" in said and "\n  All is emulated.\n" in said
+
+
+def test_what_could_be_measured_is_told_with_its_risks() -> None:
+    found = advise([stack("hdd + ssd | lvmcache | ext4")], {}, read("needs: [ssd-cache]"), drivers(), KNOWN)
+    said = report.render(found, [])
+    assert "ssd-cache: ssd-cache: lvmcache" in said and "! lvmcache: hibernating" in said
 
 
 def test_disks_that_are_not_at_hand() -> None:

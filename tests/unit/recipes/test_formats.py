@@ -125,3 +125,10 @@ def test_a_playbook_holds_the_script_and_applies_it_only_where_it_is_not_in_plac
     assert shell.render(recipe) in copy["content"]
     assert play["tasks"][-1]["when"] == "strata_check.rc != 0"
     assert play["vars"] == {"strata_wipe": False}
+
+
+@pytest.mark.parametrize("name", [name for name in formats() if name not in ("shell", "ansible")])
+def test_every_format_says_how_one_sees_it_and_the_way_back(name: str) -> None:
+    texts = [written(name, case) for case in CASES]
+    said = [text for text in texts if not text.startswith("refused")]
+    assert said and all("Is it in place? " in text and "The way back: " in text for text in said)

@@ -107,5 +107,17 @@ def afterwards(check: str, back: str) -> list[str]:
     return [f"Is it in place? {check}", f"The way back: {back}"]
 
 
+def erased(recipe: Recipe) -> list[str]:
+    """The same of what an installer makes, which keeps nothing that the devices carried."""
+    devices = " ".join(each.path for each in recipe.given)
+    at = recipe.top.path
+    seen = f"`findmnt {at}` shows it" if recipe.top.kind is Kind.DIRECTORY else f"`lsblk {at}` shows it"
+    stop = f"`umount {at}`, stop" if recipe.top.kind is Kind.DIRECTORY else "stop"
+    return afterwards(
+        f"{seen}, and `lsblk --fs {devices}` every layer of it.",
+        f"{stop} what lies below, and `wipefs --all {devices}`. What they carried before does not come back.",
+    )
+
+
 def commented(lines: list[str]) -> str:
     return "".join(f"# {line}\n" for line in lines)

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from strata.errors import BadInput
 from strata.model import Value
-from strata.recipes.formats._parts import commented, mount_of
+from strata.recipes.formats._parts import commented, erased, mount_of
 from strata.recipes.plan import Layer, Recipe
 from strata.recipes.written import File, Format
 
@@ -40,6 +40,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     remarks = [
         f"{recipe.name}: {recipe.stack}",
         "Add it to the storage configuration of the system's own disk. Installing ERASES these devices.",
+        *erased(recipe),
     ]
     return (File(f"{recipe.name}-curtin.yaml", commented(remarks) + text.getvalue()),)
 

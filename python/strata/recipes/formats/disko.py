@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from strata.errors import BadInput
-from strata.recipes.formats._parts import commented, mount_of
+from strata.recipes.formats._parts import commented, erased, mount_of
 from strata.recipes.plan import Layer, Recipe
 from strata.recipes.written import File, Format
 
@@ -31,7 +31,8 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     devices = {kind: entries for kind, entries in found.items() if entries}
     remarks = [
         f"{recipe.name}: {recipe.stack}",
-        "disko in its mode `disko` ERASES these devices: there is no way back.",
+        "disko in its mode `disko` ERASES these devices.",
+        *erased(recipe),
     ]
     if found["mdadm"]:
         remarks.append("It gives mdadm the level only: the array comes in sync first, and the rest is mdadm's choice.")
