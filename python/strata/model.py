@@ -352,6 +352,7 @@ class Testbed:
     clock: Literal["real", "virtual"] = "real"  # virtual: instructions are counted, and every figure is exact
     memory_bytes: int = 2 << 30  # of the lab machine, the modelled disks of the virtual clock included
     cpus: int = 2
+    mips: int = 1000  # millions of instructions that its processor carries out in a second of the virtual clock
     kernel: str | None = None  # "6.1", "6.12" ...; None: the release's own
     features: frozenset[str] = frozenset()  # package groups beyond the base: "zfs", "containers", "postgres", "qemu"
 

@@ -11,7 +11,9 @@ from strata.units import format_percent, format_size, format_time
 
 
 def as_file(campaign: Campaign, seed: int) -> str:
-    """YAML, one key a line, values in JSON. `seed`: the one that the run has. Files that it names are not in it."""
+    """YAML, one key a line, values in JSON. `seed`: the one that the run has. The files that it names are in it."""
+    models = {disk.model: disk.model_text for disk in campaign.disks.values() if disk.model and disk.model_text}
+    scripts = {call.path: str(call.values["content"]) for call in campaign.workloads if call.path is not None}
     keys: dict[str, Any] = {
         "name": campaign.name,
         "about": campaign.about,
@@ -35,6 +37,7 @@ def as_file(campaign: Campaign, seed: int) -> str:
             }
         ),
         "seed": seed,
+        "files": {**models, **scripts} or None,
         # the rest is what this profile made of its file: to be loaded under it, as whatever it is compared with was
         "profiles": None if campaign.profile is None else {campaign.profile: {}},
     }
@@ -52,6 +55,7 @@ def _testbed(testbed: Testbed) -> Any:
         "kernel": testbed.kernel,
         "memory": format_size(testbed.memory_bytes),
         "cpus": testbed.cpus,
+        "mips": testbed.mips if testbed.mips != Testbed().mips else None,
         "features": sorted(testbed.features) or None,
     }
     return {"lab": _stated(said)}

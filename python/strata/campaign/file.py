@@ -21,6 +21,7 @@
     rule: {rounds: 5, within: 3%, confidence: 95%, budget: 2h}  # design: auto|race|adaptive in place of rounds
     seed: 7
     seeds: 3                       # by the virtual clock, in place of rounds
+    files: {mine.yaml: "..."}      # texts of files that are named above, in their place; so a stored run has them
     profiles:                      # chosen by --profile; see `strata.campaign.profiles`
       quick: {rule: {rounds: 1}, disks: {hdd: {size: 1G}}, factors: {fs: [ext4]}, exclude: }
 
@@ -93,7 +94,14 @@ class LabModel(_Model):
     kernel: Annotated[str, _read(testbeds.parse_kernel)] | None = None
     memory: Annotated[Size, Field(ge=1 << 28)] | None = None
     cpus: Annotated[int, Field(ge=1, le=255)] | None = None
+    mips: Annotated[int, _read(testbeds.parse_mips)] = Testbed().mips
     features: list[Literal["containers", "install", "postgres", "qemu", "zfs"]] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _counted(self) -> LabModel:
+        if self.mips != Testbed().mips and self.clock != "virtual":
+            raise ValueError("mips is of the virtual clock alone; add clock: virtual, or take it out")
+        return self
 
     def testbed(self) -> Testbed:
         usual = testbeds.lab(self.clock)
@@ -104,6 +112,7 @@ class LabModel(_Model):
             kernel=self.kernel,
             memory_bytes=self.memory or usual.memory_bytes,
             cpus=self.cpus or usual.cpus,
+            mips=self.mips,
             features=frozenset(self.features),
         )
 
@@ -155,6 +164,7 @@ class CampaignModel(_Model):
     rule: RuleModel = Field(default_factory=RuleModel)
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     seeds: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    files: dict[str, Text] = Field(default_factory=dict)
     profiles: dict[str, Any] | None = None  # never here when this is checked: one is laid over the rest, or none
 
 
@@ -175,6 +185,7 @@ _HOW = {
     "debian": "write the number of a release, as 13",
     "kernel": "write a version, as 6.12",
     "lab.memory": "write a size of at least 256M, as 3G",
+    "mips": f"write {', '.join(map(str, testbeds.MIPS))}: millions of instructions a second",
     "cpus": "write a whole number from 1 to 255",
     "features": f"write a list of some of these: {', '.join(testbeds.FEATURES)}",
     "model": "write the name of a model, as hdd-7200, or the path of a file of yours that ends in .yaml",
@@ -196,6 +207,7 @@ _HOW = {
     "objective": "write weights of workloads, as oltp=2,backup=1, or metrics, as pareto:iops,lat_p99_ms",
     "seed": "write a whole number from 0 on",
     "seeds": "write a whole number from 1 to 10000",
+    "files": "write names with texts, as files: {mine.yaml: 'name: mine ...'}",
 }
 
 
@@ -217,11 +229,17 @@ def load(
     if document is None:
         problems.raise_if_any()
         raise AssertionError("a file that cannot be read has a problem")
+    enclosed = document.data.get("files")
+    texts = enclosed if isinstance(enclosed, dict) else {}
+
+    def text_of(name: str) -> str:
+        return str(texts[name]) if name in texts else read_file(name)
+
     campaigns: dict[str | None, Campaign | None] = {}
     for name in (None, *profiles.names(document, problems)):
         own = Problems()
         under = profiles.overlaid(document, name)
-        campaigns[name] = _campaign(under, own, text, where, layers, workloads, read_file)
+        campaigns[name] = _campaign(under, own, text, where, layers, workloads, text_of)
         more = (problem for problem in own.found if problem not in problems.found)
         problems.extend(replace(p, message=f"with profile {name}: {p.message}") if name else p for p in more)
     problems.raise_if_any()

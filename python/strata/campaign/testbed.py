@@ -16,6 +16,9 @@ FIRST_SEED = 1  # of the virtual clock, where none is stated: the same everywher
 
 # Modelled disks lie in the memory of the machine, which its host gives out as it is written to. Virtual processors
 # take turns on the one counter of instructions, so a second one makes nothing faster.
+# 1000 million instructions a second is the fastest that QEMU counts, and still a third of what a processor of today
+# does: the less of a figure is the processor's, the more of it is the stack's. A slower one stands for a slow machine.
+MIPS = (1000, 500, 250, 125)
 _VIRTUAL = Testbed("lab", clock="virtual", memory_bytes=8 << 30, cpus=1)
 _REAL = Testbed("lab")
 
@@ -51,6 +54,13 @@ def parse_kernel(text: str) -> str:
     if not _KERNEL.fullmatch(text):
         raise ValueError(f"'{text}' is no version of a kernel; write it as 6.12")
     return text
+
+
+def parse_mips(text: str) -> int:
+    """Raises ValueError."""
+    if text not in map(str, MIPS):
+        raise ValueError(f"mips cannot be '{text}'; write {', '.join(map(str, MIPS))}: what QEMU can count by")
+    return int(text)
 
 
 def with_clock(testbed: Testbed, clock: Literal["real", "virtual"]) -> Testbed:
@@ -97,5 +107,6 @@ def described(testbed: Testbed) -> str:
         *([f"features={'+'.join(sorted(testbed.features))}"] if testbed.features else []),
         *([f"kernel={testbed.kernel}"] if testbed.kernel else []),
         f"memory={format_size(testbed.memory_bytes)}",
+        *([f"mips={testbed.mips}"] if testbed.mips != Testbed().mips else []),
     ]
     return f"lab({', '.join(parts)})"

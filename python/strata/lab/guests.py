@@ -47,7 +47,7 @@ def within(image: Image, engine: Path, accel: Accel) -> GuestImage:
 def _made(image: Image, engine: Path) -> Path:
     """The folder, made unless it is there. It goes with the lab; what is in it never changes, for its name says what
     it holds."""
-    initrd = initramfs.of(image, engine.read_bytes())
+    initrd = initramfs.of(image, engine.read_bytes(), reached=True)
     directory = image.directory / "guests" / hashlib.sha256(initrd).hexdigest()[:16]
     if not directory.exists():
         part = directory.with_name(f"{directory.name}.{os.getpid()}")

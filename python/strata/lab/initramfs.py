@@ -23,16 +23,22 @@ _MAGIC = b"070701"
 _TRAILER = "TRAILER!!!"
 
 
-def of(image: Image, engine: bytes, more: Mapping[str, Entry] | None = None) -> bytes:
-    """The initramfs that starts `image` with this strata-engine in its PATH. `more`: further files of its root."""
+def of(image: Image, engine: bytes, more: Mapping[str, Entry] | None = None, *, reached: bool) -> bytes:
+    """The initramfs that starts `image` with this strata-engine in its PATH. `more`: further files of its root.
+
+    `reached`: by ssh, so it has the keys of this lab; without them labs of one hash are the same everywhere.
+    """
+    keys: dict[str, Entry] = {
+        "etc/ssh/ssh_host_ed25519_key": (0o600, image.host_key_file.read_bytes()),
+        "root/.ssh/authorized_keys": (0o600, image.key_file.with_suffix(".pub").read_bytes()),
+    }
     boot: dict[str, Entry] = {f"lib/{path.name}": (0o644, path.read_bytes()) for path in image.boot.iterdir()}
     boot["bin/busybox"] = (0o755, boot.pop("lib/busybox")[1])
     boot["init"] = (0o755, _guest("init"))
     root: dict[str, Entry] = {
         "lab-init": (0o755, _guest("lab-init")),
         "usr/local/bin/strata-engine": (0o755, engine),
-        "etc/ssh/ssh_host_ed25519_key": (0o600, image.host_key_file.read_bytes()),
-        "root/.ssh/authorized_keys": (0o600, image.key_file.with_suffix(".pub").read_bytes()),
+        **(keys if reached else {}),
         **(more or {}),
     }
     return cpio(boot | {f"{_INTO}/{path}": entry for path, entry in root.items()})

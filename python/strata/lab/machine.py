@@ -110,7 +110,7 @@ def saved(spec: MachineSpec, marker: str, progress: Progress, interruption: Inte
     if reasons:
         raise Refused(reasons)
     more = guests.carried(spec.image, spec.engine) if spec.guests else None
-    initrd = initramfs.of(spec.image, spec.engine.read_bytes(), more)
+    initrd = initramfs.of(spec.image, spec.engine.read_bytes(), more, reached=spec.clock == "real")
     key = qemu.key(spec, said, _cpu_model(), initrd, _sizes(spec))
     states = spec.image.directory / "states"
     states.mkdir(exist_ok=True)
@@ -370,9 +370,10 @@ class Machine:
         Raises HostLost, BadInput (the model says nothing for this clock).
         """
         if self.spec.clock == "virtual":
-            like = model or models.find(models.DEFAULT)
+            like = model or models.find(models.usual(disk.role))
             cached = disk.write_cache or like.write_cache
-            return Added(*models.in_guest(qemu.serial(name), disk.size_bytes, like, cached, self._seed))
+            serial = qemu.serial(name)
+            return Added(*models.in_guest(serial, disk.size_bytes, like, cached, self._seed, self.spec.mips))
         if model is not None and (reasons := models.reasons_against_clock(model, virtual=False)):
             raise BadInput([Problem(reason) for reason in reasons])
         write_cache = disk.write_cache or (model.write_cache if model is not None else "volatile")

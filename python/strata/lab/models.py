@@ -23,8 +23,13 @@ from strata.lab import model_file
 from strata.model import Command, Disk, WriteCache
 from strata.units import human_size
 
-DEFAULT = "plain"
-"""The model of a disk of the virtual clock of which nothing was said."""
+_BY_ROLE = {"hdd": "hdd-7200", "ssd": "ssd-sata", "nvme": "nvme"}
+
+
+def usual(role: str) -> str:
+    """The model of a disk of the virtual clock of which nothing was said: what its role is called may say it."""
+    return _BY_ROLE.get(role, "plain")
+
 
 COST_FILE = "/run/strata-disk-cost-ns"
 """In the machine: what serving a modelled disk costs, in nanoseconds."""
@@ -37,6 +42,7 @@ _MIB = 1 << 20
 # What serving a request costs `strata-engine disk`, by a processor of 1000 million instructions a second, at most
 # (measured: 18 us), and how many times that the shortest request must take.
 _SERVING_US = 20.0
+USUAL_MIPS = 1000
 _TIMES = 10
 # What the loop device before a null_blk with flushes takes for a request, likewise (measured: 13 to 15 us).
 _LOOP_US = 14.0
@@ -74,6 +80,11 @@ class DiskModel:
         if self.kind is not None:
             return self.kind == "hdd" or bool(self.service.get("rotational", False))
         return self.limits is not None and self.limits.read_iops < 1000
+
+    @property
+    def digest(self) -> str:
+        """Of all that it is by the virtual clock, and what it is called."""
+        return f"{self.name} {hashlib.sha256(json.dumps(self.document, sort_keys=True).encode()).hexdigest()[:16]}"
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -152,9 +163,42 @@ def reasons_against_clock(model: DiskModel, virtual: bool) -> list[str]:
     return []
 
 
-def reasons_against_kernel(model: DiskModel, kernel: str, modules: frozenset[str]) -> list[str]:
+def reasons_against_speed(model: DiskModel, mips: int = USUAL_MIPS) -> list[str]:
+    """Why nothing in a machine by the virtual clock, of so many million instructions a second, can be such a disk."""
+    least_us, shortest = min(_shortest(model), key=lambda each: each[0])
+    if as_fixed(model, mips) is not None or least_us >= _engine_us(mips):
+        return []
+    fast = f"its shortest request, {shortest}, takes {least_us:g} us, and strata-engine disk, which needs"
+    slow = f"{_SERVING_US * USUAL_MIPS / mips:g} us of the processor for each, serves from {_engine_us(mips):g} us on"
+    why = (
+        "; null_blk serves faster ones, but only such of one time for reads and writes, without bytes_per_s and faults"
+    )
+    return [f"the disk model {model.name} is too fast for its kind: {fast} {slow}{why}. Make it slower or simpler."]
+
+
+def _engine_us(mips: int) -> float:
+    return _TIMES * _SERVING_US * USUAL_MIPS / mips
+
+
+def _shortest(model: DiskModel) -> list[tuple[float, str]]:
+    """What can be a model's shortest request: us, and what it is."""
+    service = model.service
+    if model.kind == "fixed":
+        return [(float(service["read_us"]), "a read"), (float(service["write_us"]), "a write")]
+    if model.kind == "ssd":
+        return [(_read_us(service), "a read"), (service["command_us"] + service["write_latency_us"], "a write")]
+    return [(float(service["command_us"]), "one that its cache answers")]
+
+
+def _read_us(service: Mapping[str, Any]) -> float:
+    """Of flash, one alone."""
+    on_the_way = _KNOWN_BYTES / service["channel_bytes_per_s"] + _KNOWN_BYTES / service["interface_bytes_per_s"]
+    return float(service["command_us"] + service["read_us"] + on_the_way * 1e6 + service["read_latency_us"])
+
+
+def reasons_against_kernel(model: DiskModel, kernel: str, modules: frozenset[str], mips: int = USUAL_MIPS) -> list[str]:
     """Why a machine by the virtual clock with this kernel cannot have such a disk. Debian 12's 6.1 was built so."""
-    if as_fixed(model) is not None or "ublk_drv" in modules:
+    if as_fixed(model, mips) is not None or "ublk_drv" in modules:
         return []
     reason = f"the disk model {model.name} is served through ublk, which the kernel {kernel} was built without"
     return [f"{reason}; take another kernel, or a model that null_blk serves, as serial-8ms or ssd-sata."]
@@ -165,7 +209,7 @@ def path_in_guest(name: str) -> str:
 
 
 def in_guest(
-    name: str, size_bytes: int, model: DiskModel, write_cache: WriteCache, seed: int
+    name: str, size_bytes: int, model: DiskModel, write_cache: WriteCache, seed: int, mips: int = USUAL_MIPS
 ) -> tuple[str, tuple[Command, ...]]:
     """A modelled disk: its device in the machine, and the commands that make it there.
 
@@ -178,7 +222,7 @@ def in_guest(
     model = replace(model, write_cache=write_cache)
     path = path_in_guest(name)
     device = path.removeprefix("/dev/")
-    fixed = as_fixed(model)
+    fixed = as_fixed(model, mips)
     if fixed is not None:
         script, more = (_FLUSHED, [str(round(fixed.flush_us * 1000))]) if fixed.flush_us else (_NULL_BLK, [])
         words = (f"{knob}={value}" for knob, value in null_blk(model, fixed, size_bytes).items())
@@ -190,15 +234,20 @@ def in_guest(
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """So many requests at a time, each so long: all that null_blk knows. And a flush alone, so long."""
+    """So many requests at a time, each so long, and of bytes so many a second together: all that null_blk knows. And a
+    flush alone, so long."""
 
     servers: int
     time_us: float
     flush_us: float = 0.0
+    bytes_per_s: float | None = None
 
 
-def as_fixed(model: DiskModel) -> Fixed | None:
-    """What null_blk is to be like where it serves a model; None where `strata-engine disk` does."""
+def as_fixed(model: DiskModel, mips: int = USUAL_MIPS) -> Fixed | None:
+    """What null_blk is to be like where it serves a model; None where `strata-engine disk` does.
+
+    `mips`: of the processor that would serve, in million instructions a second.
+    """
     service, depth = model.service, int(model.device["queue_depth"])
     if model.faults:
         return None
@@ -206,40 +255,45 @@ def as_fixed(model: DiskModel) -> Fixed | None:
     if model.kind == "fixed":
         simple = service["read_us"] == service["write_us"] and service.get("bytes_per_s") is None
         read_us = float(service["read_us"])
-        if not simple or service["servers"] > depth or (flush_us and read_us >= _TIMES * _SERVING_US):
+        if not simple or service["servers"] > depth or (flush_us and read_us >= _engine_us(mips)):
             return None
         return Fixed(int(service["servers"]), read_us, flush_us)
     if model.kind == "ssd":
         # One read after the other, and how many a second it does at most: the one through the other is how many it
         # works on at a time.
-        on_the_way = _KNOWN_BYTES / service["channel_bytes_per_s"] + _KNOWN_BYTES / service["interface_bytes_per_s"]
-        read_us = service["command_us"] + service["read_us"] + on_the_way * 1e6 + service["read_latency_us"]
-        # The shortest request of flash: as a rule an acknowledged write.
-        if min(service["command_us"] + service["write_latency_us"], read_us) >= _TIMES * _SERVING_US:
+        read_us = _read_us(service)
+        if min(_shortest(model))[0] >= _engine_us(mips):
             return None
         dies = service["channels"] * service["dies_per_channel"]
         at_a_time = min(dies, depth, round(read_us / max(service["command_us"], read_us / depth)))
-        return Fixed(max(at_a_time, 1), round(read_us, 1), flush_us)
+        most = min(service["interface_bytes_per_s"], service["channels"] * service["channel_bytes_per_s"])
+        return Fixed(max(at_a_time, 1), round(read_us, 1), flush_us, float(most))
     return None
 
 
-def served_by(model: DiskModel) -> str:
+def served_by(model: DiskModel, mips: int = USUAL_MIPS) -> str:
     """For people: what carries a model by the virtual clock."""
-    fixed = as_fixed(model)
+    fixed = as_fixed(model, mips)
     if fixed is None:
         return f"{model.name}, every request computed by strata-engine disk"
     said = f"{model.name}, by null_blk: {fixed.servers} requests at a time, {fixed.time_us:g} us each"
+    if fixed.bytes_per_s is not None:
+        said += f", reads like writes, and {fixed.bytes_per_s / 1e6:.0f} MB/s at most"
     if not fixed.flush_us:
         return said
     return (
         f"{said}, and flushes alone, {fixed.flush_us:g} us each, through a loop device, which takes some "
-        f"{_LOOP_US:g} us more for every request and no discards"
+        f"{_LOOP_US * USUAL_MIPS / mips:g} us more for every request and no discards"
     )
 
 
-def caveats(role: str, model: DiskModel, virtual: bool) -> tuple[str, ...]:
+def caveats(role: str, model: DiskModel, virtual: bool, mips: int = USUAL_MIPS) -> tuple[str, ...]:
     """Sentences that must stand beside every figure measured on disks of this role."""
-    said = [f"Disks of the role {role} are modelled: {served_by(model)}."] if virtual else []
+    said = [f"Disks of the role {role} are modelled: {served_by(model, mips)}."] if virtual else []
+    if virtual and any(model.faults.values()):
+        said.append(
+            f"Disks of the role {role} fail as their model says: {', '.join(k for k, v in model.faults.items() if v)}."
+        )
     if model.assumed:
         by_class: dict[str, list[str]] = {}
         for parameter, of in model.assumed.items():
@@ -267,6 +321,8 @@ def null_blk(model: DiskModel, fixed: Fixed, size_bytes: int) -> dict[str, int]:
         "hw_queue_depth": fixed.servers,
         "irqmode": 2,
         "completion_nsec": round(fixed.time_us * 1000),
+        # whole MiB/s, counted in slices of 20 ms
+        **({} if fixed.bytes_per_s is None else {"mbps": max(round(fixed.bytes_per_s / _MIB), 1)}),
     }
 
 

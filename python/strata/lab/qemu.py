@@ -66,9 +66,12 @@ class MachineSpec:
     memory_bytes: int = 2 << 30
     accel: Accel = "tcg"  # virtual: always tcg, whatever is said here
     guests: bool = False  # are started within it: what they start from is in its root
-    # virtual: an instruction takes 2**ips_shift ns. 0, the fastest that QEMU has, is 1000 million a second and still a
-    # third of what a processor of today does: the less of a figure is the processor's, the more of it is the stack's.
-    ips_shift: int = 0
+    mips: int = 1000  # virtual: millions of instructions a second
+
+    @property
+    def ips_shift(self) -> int:
+        """As QEMU counts: an instruction takes 2**ips_shift ns."""
+        return (1000 // self.mips).bit_length() - 1
 
     @property
     def emulated(self) -> bool:

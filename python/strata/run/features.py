@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from strata import layers
 from strata.campaign import Campaign
@@ -19,6 +20,8 @@ _OF_LOAD = {"postgres/": "postgres", "guest/install": "install"}  # by how the n
 
 def of_machine(campaign: Campaign) -> frozenset[str]:
     """Of the machine that carries the stacks, with those that its testbed names."""
+    if campaign.testbed.clock == "virtual":  # which has no guests, so nothing is wanted for them
+        campaign = replace(campaign, stacks=tuple(each for each in campaign.stacks if not _starts_guest(each.top)))
     found = {_OF_LAYER.get(call.name) for call, inside in _layers(campaign) if not inside}
     if not all(_starts_guest(stack.top) for stack in campaign.stacks):
         found |= _of_loads(campaign)

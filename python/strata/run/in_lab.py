@@ -48,8 +48,8 @@ EMULATED = (
     "functional, not performance."
 )
 EXACT = (
-    "Measured in virtual time on modelled disks: exact for this model (lab, processor speed, disks, seed), and not a "
-    "measurement of any real machine."
+    "Measured in virtual time on modelled disks: exact for this model (lab, disks, seed, a processor of {} million "
+    "instructions a second), and not a measurement of any real machine."
 )
 SEVERAL = (
     "The machine has more than one processor, and there QEMU may count some instructions of an idle moment twice: on a "
@@ -62,8 +62,8 @@ BESIDE = (
 )
 TWICE = "Guests ran within the emulated lab machine, which has no KVM for them: they were emulated twice."
 BY_INSTRUCTIONS = (
-    "The virtual clock counts the instructions of one machine, and a guest is another; take --clock real, or the layer "
-    "vm away."
+    "The virtual clock counts the instructions of one machine, and a guest is another, which would go by real time; "
+    "put qsd in the place of vm, which serves the image to the same machine, or take --clock real."
 )
 
 
@@ -110,9 +110,13 @@ class LabSites:
         virtual = self.testbed.clock == "virtual"
         if virtual and (reasons := self._reasons_against_kernel(facts)):
             raise Refused(reasons)
-        modelled = tuple(text for role, model in self.models.items() for text in models.caveats(role, model, virtual))
+        modelled = tuple(
+            text
+            for role, model in self.models.items()
+            for text in models.caveats(role, model, virtual, self.testbed.mips)
+        )
         if virtual:
-            caveats = (EXACT, *((SEVERAL,) if self.testbed.cpus > 1 else ()), *modelled)
+            caveats = (EXACT.format(self.testbed.mips), *((SEVERAL,) if self.testbed.cpus > 1 else ()), *modelled)
             return replace(facts, free_bytes=self.testbed.memory_bytes, caveats=caveats, emulated=True)
         held = next(path for path in (self.work, *self.work.parents) if path.exists())
         emulated = (EMULATED,) if state.spec.accel == "tcg" else ()
@@ -123,7 +127,7 @@ class LabSites:
         return [
             reason
             for model in self.models.values()
-            for reason in models.reasons_against_kernel(model, facts.kernel_text, facts.modules)
+            for reason in models.reasons_against_kernel(model, facts.kernel_text, facts.modules, self.testbed.mips)
         ]
 
     def versions(self) -> Mapping[str, str]:
@@ -135,6 +139,8 @@ class LabSites:
                 f"lab {variant} machine": state.key,
                 "qemu": state.qemu.partition("\n")[0],
             }
+        if self.testbed.clock == "virtual":
+            found |= {f"lab disk {role}": model.digest for role, model in sorted(self.models.items())}
         return found
 
     @contextmanager
@@ -236,6 +242,7 @@ class LabSites:
                     Path(engine_path()),
                     clock=clock,
                     cpus=self.testbed.cpus,
+                    mips=self.testbed.mips,
                     memory_bytes=self.testbed.memory_bytes + (self.guests_bytes or 0),
                     accel=emulator.accelerator(clock, found, self.uuid),
                     guests=self.guests_bytes is not None,
@@ -255,11 +262,19 @@ def opened(
     chosen = {
         role: replace(model, write_cache=spec.write_cache or model.write_cache)
         for role, spec in campaign.disks.items()
-        if spec.model is not None
-        for model in (models.find(spec.model, spec.model_text),)
+        if spec.model is not None or virtual
+        for model in (models.find(spec.model or models.usual(role), spec.model_text),)
     }
     reasons = [reason for model in chosen.values() for reason in models.reasons_against_clock(model, virtual)]
     if virtual:
+        if all(_needs_another_machine(stack) for stack in campaign.stacks):
+            raise Refused(BY_INSTRUCTIONS)
+        reasons += [
+            reason
+            for model in chosen.values()
+            if model.kind
+            for reason in models.reasons_against_speed(model, campaign.testbed.mips)
+        ]
         hungriest = max((_disks(campaign, stack) for stack in campaign.stacks), key=models.memory_bytes)
         reasons += models.reasons_against(hungriest, campaign.testbed.memory_bytes)
     if reasons:
@@ -274,6 +289,10 @@ def opened(
         progress=progress,
         guests_bytes=_guests_bytes(campaign) if beside.within(campaign) else None,
     )
+
+
+def _needs_another_machine(stack: Stack) -> bool:
+    return any(node.call.name in ("vm", "vagrant") for node in stack.top.walk())
 
 
 def unbuilt(campaign: Campaign) -> list[str]:

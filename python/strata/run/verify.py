@@ -30,7 +30,7 @@ def verify(
     """The figures of the run in `directory` against those of the same visits carried out in `again`, a new directory;
     and what was not the same about the machines. `jobs`: visits at once.
 
-    Raises Refused for a run that is not exact, BadInput when a file that its campaign names is not as it was.
+    Raises Refused for a run that is not exact, BadInput when what its campaign says means something else today.
     """
     written = reader.source(directory)
     campaign = _again(written, directory)
@@ -43,7 +43,10 @@ def verify(
     changed = differences(dict(written.description), campaign.describe())
     if changed:
         listing = "\n  ".join(changed)
-        raise BadInput(f"{directory} cannot be run again as it was; put back what its campaign names:\n  {listing}")
+        raise BadInput(
+            f"{directory} cannot be run again as it was; take the version of Strata that made it, or put back what its "
+            f"campaign names:\n  {listing}"
+        )
     before = reader.view(directory, series=True)
     done = {trial.round for trial in before.trials}
     if not done:
@@ -58,6 +61,9 @@ def verify(
     finally:
         store.close()
     after = reader.view(again, series=True)
+    # whole seeds were carried out, and the run may have been stopped in the middle of its last
+    visits = {(trial.stack, trial.round) for trial in before.trials}
+    after = replace(after, trials=tuple(each for each in after.trials if (each.stack, each.round) in visits))
     return compare(before, after), _other(before.versions, after.versions)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strata.campaign import Campaign, as_file, differences, from_expressions, load, placed
+from strata.errors import BadInput
 from strata.model import Testbed
 
 from .catalogue import LAYERS, WORKLOADS
@@ -36,6 +37,18 @@ def test_written_out_and_read_again_it_is_the_same(text: str) -> None:
     assert differences(first.describe() | {"seed": 9}, second.describe() | {"seed": 9}) == []
     assert (second.rule, second.name, second.about, second.seed) == (first.rule, first.name, first.about, 9)
     assert second.testbed == first.testbed
+
+
+@pytest.mark.parametrize("text", [WRITTEN[0], WRITTEN[-1]])
+def test_what_it_names_is_in_it_so_that_it_reads_without_the_files(text: str) -> None:
+    def gone(name: str) -> str:
+        raise FileNotFoundError(2, "No such file or directory", name)
+
+    first = read(text)
+    again = load(as_file(first, 9), where="x.yaml", layers=LAYERS, workloads=WORKLOADS, read_file=gone)
+    assert again.describe() == first.describe()
+    with pytest.raises(BadInput, match=r"files cannot be 'mine.yaml'; write names with texts"):
+        read("stacks: ['disk | ext4']\nfiles: mine.yaml\n")
 
 
 def test_what_the_command_line_said_is_in_it() -> None:

@@ -86,7 +86,7 @@ def image(tmp_path: Path) -> Image:
 
 
 def test_the_machine_gets_its_keys_the_engine_and_what_starts_it(tmp_path: Path) -> None:
-    found = unpack(initramfs.of(image(tmp_path), b"engine", {"etc/more": (0o644, b"more")}))
+    found = unpack(initramfs.of(image(tmp_path), b"engine", {"etc/more": (0o644, b"more")}, reached=True))
     assert found["bin/busybox"].mode == stat.S_IFREG | 0o755
     assert found["bin/busybox"].content == b"box"
     assert found["lib/nfit.ko"].content == b"module"
@@ -99,6 +99,14 @@ def test_the_machine_gets_its_keys_the_engine_and_what_starts_it(tmp_path: Path)
     assert found["into/root/.ssh"].mode == stat.S_IFDIR | 0o700
     assert found["into/etc/more"].content == b"more"
     assert b"key" not in [record.content for record in found.values()], "the key of whoever logs in stays outside"
+
+
+def test_a_machine_by_the_virtual_clock_has_no_keys_so_that_it_is_the_same_everywhere(tmp_path: Path) -> None:
+    there = image(tmp_path)
+    first = initramfs.of(there, b"engine", reached=False)
+    there.host_key_file.write_bytes(b"of another lab")
+    assert initramfs.of(there, b"engine", reached=False) == first
+    assert not [name for name in unpack(first) if "ssh" in name]
 
 
 def test_a_machine_with_guests_within_has_what_they_start_from(tmp_path: Path) -> None:

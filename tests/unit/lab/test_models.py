@@ -28,7 +28,7 @@ def problems(text: str) -> list[str]:
 
 
 def test_what_comes_with_strata_can_be_read_and_says_where_it_is_from() -> None:
-    assert {"hdd-7200", "ssd-sata", "nvme", models.DEFAULT} <= set(models.names())
+    assert {"hdd-7200", "ssd-sata", "nvme", "plain"} <= set(models.names())
     for name in models.names():
         model = models.find(name)
         assert model.name == name
@@ -40,7 +40,7 @@ def test_what_comes_with_strata_can_be_read_and_says_where_it_is_from() -> None:
 def test_by_the_real_clock_every_model_of_a_disk_has_limits() -> None:
     for name in ("hdd-7200", "ssd-sata", "nvme"):
         assert models.reasons_against_clock(models.find(name), virtual=False) == []
-    (reason,) = models.reasons_against_clock(models.find(models.DEFAULT), virtual=False)
+    (reason,) = models.reasons_against_clock(models.find("plain"), virtual=False)
     assert "limits" in reason
 
 
@@ -147,6 +147,47 @@ def test_flash_is_too_fast_to_be_computed_and_null_blk_reads_as_it_does() -> Non
         assert f"{fixed.servers} requests at a time" in said
         assert f"flushes alone, {models.find(name).service['flush_us']:g} us each, through a loop device" in said
         assert "flushes" not in models.served_by(replace(models.find(name), write_cache="protected"))
+
+
+def test_flash_has_the_bandwidth_of_its_model() -> None:
+    # Stated: 545 MB/s and 3.5 GB/s of sequential reads, of which the interface takes its part.
+    for name, stated in (("ssd-sata", 545e6), ("nvme", 3.5e9)):
+        model = models.find(name)
+        fixed = models.as_fixed(model)
+        assert fixed is not None
+        assert models.null_blk(model, fixed, 1 << 30)["mbps"] * (1 << 20) == pytest.approx(stated, rel=0.05)
+        assert "MB/s at most" in models.served_by(model)
+
+
+def test_the_role_of_a_disk_says_which_model_it_has_where_nothing_else_does() -> None:
+    assert [models.usual(role) for role in ("hdd", "ssd", "nvme", "disk")] == ["hdd-7200", "ssd-sata", "nvme", "plain"]
+    assert {models.usual(role) for role in ("hdd", "ssd", "nvme", "disk")} <= set(models.names())
+
+
+def test_what_nobody_can_serve_is_refused_before_anything_is_booted() -> None:
+    for name in models.names():
+        assert models.reasons_against_speed(models.find(name)) == []
+    unlike = models.find("mine.yaml", FIXED.replace("read_us: 250, write_us: 250", "read_us: 50, write_us: 51"))
+    (reason,) = models.reasons_against_speed(unlike)
+    assert "its shortest request, a read, takes 50 us" in reason and "20 us of the processor for each" in reason
+    (reason,) = models.reasons_against_speed(replace(models.find("ssd-sata"), faults={"power_cut_s": 1.0}))
+    assert "ssd-sata is too fast" in reason
+
+
+def test_a_slower_processor_serves_fewer_models() -> None:
+    slow = models.find("mine.yaml", FIXED.replace("write_us: 250", "write_us: 300"))
+    assert models.reasons_against_speed(slow) == []
+    assert models.reasons_against_speed(slow, 500)
+    # what the engine would serve at full speed goes to null_blk where it can
+    flash = models.find("ssd-sata")
+    assert models.as_fixed(flash, 250) is not None and "56 us more" in models.served_by(flash, 250)
+
+
+def test_that_a_disk_fails_stands_beside_its_figures() -> None:
+    failing = replace(models.find("hdd-7200"), faults={"power_cut_s": 1.0, "errors": []})
+    assert "Disks of the role hdd fail as their model says: power_cut_s." in models.caveats(
+        "hdd", failing, virtual=True
+    )
 
 
 def test_flushes_of_flash_have_a_null_blk_of_their_own() -> None:

@@ -98,7 +98,7 @@ def test_the_key_is_of_all_that_the_machine_is_and_of_nothing_else() -> None:
     assert one == key(replace(REAL, image=replace(moved, kernel=Path("/x/vmlinuz"))))
     others = [
         key(VIRTUAL),
-        key(replace(VIRTUAL, ips_shift=2)),
+        key(replace(VIRTUAL, mips=250)),
         key(replace(REAL, cpus=4)),
         key(replace(REAL, memory_bytes=1 << 30)),
         key(replace(REAL, image=replace(IMAGE, hash="abd"))),

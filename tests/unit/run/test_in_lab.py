@@ -10,10 +10,11 @@ import pytest
 
 from strata import campaign as campaigns
 from strata import layers, workloads
-from strata.errors import BadInput
+from strata.errors import BadInput, Refused
 from strata.lab.machine import SavedState
 from strata.lab.qemu import MachineSpec
 from strata.model import Disk, Testbed
+from strata.run import in_lab
 from strata.run.in_lab import EXACT, SEVERAL, LabSites, as_there, unbuilt
 
 from .test_plan import FACTS
@@ -41,7 +42,7 @@ def test_a_stack_has_one_kernel() -> None:
         sites.variant(read)
 
 
-@pytest.mark.parametrize(("cpus", "caveats"), [(1, (EXACT,)), (2, (EXACT, SEVERAL))])
+@pytest.mark.parametrize(("cpus", "caveats"), [(1, (EXACT.format(1000),)), (2, (EXACT.format(1000), SEVERAL))])
 def test_figures_of_several_processors_are_not_promised_to_repeat(cpus: int, caveats: tuple[str, ...]) -> None:
     """QEMU records no such machine, so that its threads do not wait for each other (decision 39)."""
     testbed = Testbed("lab", clock="virtual", cpus=cpus)
@@ -60,6 +61,34 @@ def test_every_lab_that_is_not_built_is_told_with_the_command(tmp_path: Path, mo
     assert (
         "`strata lab build --debian 13 --with zfs`" in first and "`strata lab build --debian 12 --with zfs`" in second
     )
+
+
+def opened(stack: str, clock: Literal["real", "virtual"]) -> LabSites:
+    asked = campaigns.from_expressions(
+        [stack], ["null"], layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=str
+    )
+    testbed = Testbed("lab", clock=clock, memory_bytes=8 << 30)
+    small = {role: replace(disk, size_bytes=1 << 30) for role, disk in asked.disks.items()}
+    placed = replace(asked, testbed=testbed, disks=small)
+    return in_lab.opened(placed, Path("/work"), "uuid", None, lambda line: None)
+
+
+def test_disks_of_which_nothing_was_said_have_a_model_by_the_virtual_clock_and_it_is_told() -> None:
+    sites = opened("hdd + disk | bcache | ext4", "virtual")
+    assert {role: model.name for role, model in sites.models.items()} == {"hdd": "hdd-7200", "disk": "plain"}
+    assert list(sites.versions()) == ["lab disk disk", "lab disk hdd"]
+    assert opened("hdd + disk | bcache | ext4", "real").models == {}
+
+
+@pytest.mark.parametrize("stack", ["disk | vm | ext4", "disk | ext4 | qcow2 | vm | xfs", "disk | ext4 | vagrant"])
+def test_guests_by_the_virtual_clock_are_refused_with_what_stands_for_them(stack: str) -> None:
+    with pytest.raises(Refused, match=r"counts the instructions of one machine.*put qsd in the place of vm"):
+        opened(stack, "virtual")
+
+
+def test_guests_beside_other_stacks_ask_for_no_other_lab_by_the_virtual_clock() -> None:
+    assert opened("disk | {ext4, vm | ext4}", "virtual").features == frozenset()
+    assert opened("disk | {ext4, ext4 | qcow2 | qsd | xfs}", "virtual").features == {"qemu"}
 
 
 @pytest.mark.parametrize(
