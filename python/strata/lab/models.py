@@ -255,7 +255,10 @@ def as_fixed(model: DiskModel, mips: int = USUAL_MIPS) -> Fixed | None:
     if model.kind == "fixed":
         simple = service["read_us"] == service["write_us"] and service.get("bytes_per_s") is None
         read_us = float(service["read_us"])
-        if not simple or service["servers"] > depth or (flush_us and read_us >= _engine_us(mips)):
+        # null_blk holds no more than it serves, so that one who submits to several disks waits for the first that is
+        # busy: what can be served with its whole queue, is.
+        queues = depth > service["servers"] or bool(flush_us)
+        if not simple or service["servers"] > depth or (queues and read_us >= _engine_us(mips)):
             return None
         return Fixed(int(service["servers"]), read_us, flush_us)
     if model.kind == "ssd":

@@ -230,12 +230,20 @@ def _looked(before: Rule, now: Rule, visits: int, planned: int) -> str | None:
 
 
 def note_changes(order: Order, store: Store, now: float) -> None:
-    """Rounds measured on another machine or kernel are not replicates of these."""
+    """Rounds measured on another machine or kernel are not replicates of these. Raises Refused where they would be
+    averaged as seeds of one exact machine."""
     before, versions = store.facts(), store.versions()
     if before is None:
         return
+    labs = [(f"the {name}", versions[name], order.versions.get(name)) for name in versions if name.startswith("lab ")]
+    others = [f"{what} was {old} and is {new}" for what, old, new in labs if old != new]
+    if others and order.campaign.testbed.clock == "virtual":
+        raise Refused(
+            f"{store.directory} was begun on another machine of the virtual clock, whose figures are not those of this "
+            f"one: {'; '.join(others)}. Give --out another directory, and compare the two with `strata compare`."
+        )
     for what, old, new in (
-        *((f"the {name}", versions[name], order.versions.get(name)) for name in versions if name.startswith("lab ")),
+        *labs,
         ("the machine", (before.machine_id, before.cpu_model), (order.facts.machine_id, order.facts.cpu_model)),
         ("the kernel", before.kernel_text, order.facts.kernel_text),
         ("the memory", before.memory_bytes, order.facts.memory_bytes),

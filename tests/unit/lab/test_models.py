@@ -103,9 +103,10 @@ def test_a_file_of_limits_alone_is_for_the_real_clock() -> None:
 
 
 def test_fixed_times_are_served_by_null_blk() -> None:
-    model = models.find("mine.yaml", FIXED)
+    model = models.find("mine.yaml", FIXED.replace("queue_depth: 32", "queue_depth: 4"))
     fixed = models.as_fixed(model)
     assert fixed == models.Fixed(4, 250.0)
+    assert models.as_fixed(models.find("mine.yaml", FIXED)) is None, "it would hold 4, and the disk holds 32"
     assert models.null_blk(model, fixed, 2 << 30) == {
         "memory_backed": 1,
         "discard": 1,
@@ -123,10 +124,11 @@ def test_fixed_times_are_served_by_null_blk() -> None:
 
 
 def test_what_null_blk_cannot_do_is_served_by_the_engine() -> None:
-    model = models.find("mine.yaml", FIXED)
+    short = FIXED.replace("queue_depth: 32", "queue_depth: 4")
+    model = models.find("mine.yaml", short)
     assert models.as_fixed(replace(model, faults={"power_cut_s": 1.0})) is None
-    assert models.as_fixed(models.find("mine.yaml", FIXED.replace("write_us: 250", "write_us: 251"))) is None
-    flushed = models.find("mine.yaml", FIXED.replace("write_us: 250", "write_us: 250, flush_us: 1000"))
+    assert models.as_fixed(models.find("mine.yaml", short.replace("write_us: 250", "write_us: 251"))) is None
+    flushed = models.find("mine.yaml", short.replace("write_us: 250", "write_us: 250, flush_us: 1000"))
     assert models.as_fixed(flushed) == models.Fixed(4, 250.0)  # without a cache nobody flushes
     assert models.as_fixed(replace(flushed, write_cache="volatile")) is None
     fast = models.find(

@@ -6,7 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from strata.model import Rule
+import pytest
+
+from strata import campaign as campaigns
+from strata import layers, workloads
+from strata.errors import Refused
+from strata.model import Rule, Testbed
 from strata.run.campaign import Order, note_changes
 from strata.store import reader
 from strata.store.writer import Store
@@ -22,13 +27,21 @@ def test_another_machine_of_the_lab_is_told_and_another_program_is_not(tmp_path:
     )
     store.set_rule(Rule(), 0.0)
     nothing = cast("Any", None)
-    order = Order(nothing, nothing, nothing, FACTS, LAB, ())
+    asked = campaigns.from_expressions(
+        ["disk | ext4"], ["null"], layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=str
+    )
+    by_real_clock = replace(asked, testbed=Testbed("lab"))
+    order = Order(by_real_clock, nothing, nothing, FACTS, LAB, ())
     note_changes(order, store, 1.0)
     assert store.versions() == {}
     store.add_facts(FACTS, LAB, {}, 1.0)
     note_changes(order, store, 2.0)
     assert store.versions() == LAB
     note_changes(replace(order, versions={**LAB, "lab 13 machine": "other", "fio": "3.40"}), store, 3.0)
+    exact = replace(order, campaign=replace(asked, testbed=Testbed("lab", clock="virtual")))
+    note_changes(exact, store, 4.0)
+    with pytest.raises(Refused, match=r"the lab 13 machine was key and is other\. Give --out another directory"):
+        note_changes(replace(exact, versions={**LAB, "lab 13 machine": "other"}), store, 5.0)
     told = [event.text for event in reader.view(store.directory).events if event.kind == "changed"]
     store.close()
     assert told == ["the lab 13 machine is another than before: key became other"]

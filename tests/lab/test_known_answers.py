@@ -1,0 +1,122 @@
+"""The exact lab against closed forms: what a model or a rule of queues says of a disk is what fio measures on it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from strata.model import Outcome
+
+from .lab_runs import STRATA, lab_run
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]
+
+EXACT = ("--clock", "virtual")
+
+
+def figures(
+    directory: Path, stacks: list[str], loads: list[str], *options: str
+) -> dict[tuple[str, str], dict[str, float]]:
+    """By stack and workload."""
+    first, *others = loads
+    more = [word for load in others for word in ("-w", load)]
+    view = lab_run(directory, stacks, first, *more, *EXACT, *options)
+    assert not view.failed and not view.skipped
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK] * (len(view.stacks) * len(loads))
+    return {(trial.stack, trial.workload): dict(trial.metrics) for trial in view.trials}
+
+
+def job(path: Path, *lines: str) -> str:
+    path.write_text("\n".join(["[job]", "bs=4k", "direct=1", "time_based=1", *lines, ""]))
+    return f"fio:{path}"
+
+
+def test_a_disk_of_the_engine_does_in_the_machine_what_its_model_claims(tmp_path: Path) -> None:
+    """hdd-7200, which the role hdd stands for, through ublk: seeks, rotation, queue, zones, cache and flush."""
+    said = json.loads(subprocess.run([STRATA, "disk", "models", "--json"], capture_output=True, check=True).stdout)
+    claims = next(each["claims"] for each in said["models"] if each["model"]["name"] == "hdd-7200")
+    single, deep = (f"fio/randread-4k-qd32(iodepth={depth}, runtime=20s, size=2G)" for depth in (1, 32))
+    in_order = "fio/seqread-1m(runtime=5s, size=2G)"
+    flushed = job(tmp_path / "flushed.fio", "rw=randwrite", "size=2g", "fsync=1", "ioengine=psync", "runtime=20")
+    # What is laid out must leave some room: the arm goes over 95 % of the disk that the claims are of.
+    found = figures(tmp_path / "run", ["hdd"], [single, deep, in_order, flushed], "--size", "hdd=2160M")
+    assert claims["size_bytes"] == 2 << 30
+    iops = {load: metrics["iops"] for (_, load), metrics in found.items()}
+    assert iops[single] == pytest.approx(claims["random_reads_per_s"], rel=0.03)
+    assert iops[deep] == pytest.approx(claims["random_reads_deep_per_s"], rel=0.05)
+    assert iops[flushed] == pytest.approx(claims["flushed_writes_per_s"], rel=0.05)
+    in_bytes = found["hdd", in_order]["bandwidth"] * (1 << 20)
+    assert in_bytes == pytest.approx(claims["sequential_read_bytes_per_s"], rel=0.03)
+
+
+SLOW = """\
+name: two-at-a-time
+queue_depth: 32
+write_cache: none
+service:
+  fixed: {servers: 2, read_us: 4000, write_us: 9000}
+"""
+
+
+SERIAL = """\
+name: one-at-a-time
+queue_depth: 64
+write_cache: none
+service:
+  fixed: {servers: 1, read_us: 8000, write_us: 8000}
+"""
+
+
+def test_reads_and_writes_of_their_own_times_through_the_engine(tmp_path: Path) -> None:
+    model = tmp_path / "slow.yaml"
+    model.write_text(SLOW)
+    reads = [f"fio/randread-4k-qd32(iodepth={depth}, runtime=5s, size=64M)" for depth in (1, 2, 16)]
+    writes = [f"fio/randwrite-4k-qd32(iodepth={depth}, runtime=5s, size=64M)" for depth in (1, 16)]
+    found = figures(tmp_path / "run", ["disk"], [*reads, *writes], "--disk", f"disk={model}", "--size", "disk=256M")
+    iops = [found["disk", load]["iops"] for load in (*reads, *writes)]
+    assert iops == pytest.approx([250.0, 500.0, 500.0, 1e6 / 9000, 2e6 / 9000], rel=0.02)
+
+
+def test_a_queue_of_random_arrivals_waits_as_pollaczek_and_khinchine_say(tmp_path: Path) -> None:
+    """M/D/1: a wait of S rho / (2 (1 - rho)) before the service S."""
+    arrivals = 62
+    load = job(
+        tmp_path / "poisson.fio",
+        *("rw=randread", "size=64m", "runtime=120", "ioengine=psync", "iodepth=64"),
+        # by threads of their own: else fio looks for what has completed when the next one arrives
+        *("io_submit_mode=offload", f"rate_iops={arrivals}", "rate_process=poisson"),
+    )
+    found = figures(tmp_path / "run", ["disk"], [load], "--disk", "disk=serial-8ms", "--size", "disk=256M")
+    metrics = found["disk", load]
+    assert metrics["iops"] == pytest.approx(arrivals, rel=0.03)
+    share = metrics["iops"] * 0.008
+    assert metrics["read_lat_mean_ms"] == pytest.approx(8.0 + 8.0 * share / (2 * (1 - share)), rel=0.06)
+
+
+def test_slow_disks_side_by_side_add_up(tmp_path: Path) -> None:
+    """Striped, each disk does its own; of mirrors reads find both halves, and each write takes both."""
+    model = tmp_path / "slow.yaml"
+    model.write_text(SERIAL)
+    stacks = ["2*disk | md(raid0)", "4*disk | md(raid0)", "4*disk | md(raid10, bitmap=none)"]
+    read, write = (f"fio/rand{way}-4k-qd32(iodepth=96, runtime=10s, size=256M)" for way in ("read", "write"))
+    found = figures(tmp_path / "run", stacks, [read, write], "--disk", f"disk={model}", "--size", "disk=256M")
+    for stack, reads, writes in zip(stacks, (2, 4, 4), (2, 4, 2), strict=True):
+        assert found[stack, read]["iops"] == pytest.approx(125 * reads, rel=0.05)
+        assert found[stack, write]["iops"] == pytest.approx(125 * writes, rel=0.05)
+
+
+def test_a_delay_of_device_mapper_comes_on_top(tmp_path: Path) -> None:
+    load = "fio/randread-4k-qd32(iodepth=1, runtime=5s, size=64M)"
+    stack = "disk | dm(delay, read=20ms, write=20ms)"
+    found = figures(tmp_path / "run", [stack], [load], "--disk", "disk=serial-8ms", "--size", "disk=256M")
+    assert found[stack, load]["read_lat_mean_ms"] == pytest.approx(28.0, rel=0.02)
+
+
+def test_flash_reads_as_many_bytes_as_its_interface_carries(tmp_path: Path) -> None:
+    load = "fio/seqread-1m(runtime=1s, size=256M)"
+    found = figures(tmp_path / "run", ["ssd"], [load], "--size", "ssd=512M")
+    # stated: 545 MB/s
+    assert found["ssd", load]["bandwidth"] * (1 << 20) == pytest.approx(545e6, rel=0.05)
