@@ -81,6 +81,20 @@ def test_what_factors_do_is_a_page_too(served: str) -> None:
     assert status == 200 and "What the factors of r1 do" in page
 
 
+def test_what_features_tried_is_led_to_and_is_no_load(runs: Path) -> None:
+    tried = runs.parent / f"{runs.name}-features"
+    place = runs.parent / f"{runs.name}-place"
+    place.mkdir()
+    done = strata("features", f"existing({place})", "--out", str(tried))
+    assert (tried / "features.html").exists(), done.stderr
+    site = Site([runs, tried])
+    (name,) = [name for name in site.runs() if name.endswith("directory")]
+    assert f'href="/features/{name}"' in site.answer("/", {}).body
+    assert "What stacks can do" in site.answer(f"/features/{name}", {}).body
+    refused = site.answer("/joined", {"run": [name]})
+    assert refused.status == 400 and "no load" in refused.body
+
+
 def test_what_is_not_there_is_said_in_a_sentence(served: str) -> None:
     assert get(f"{served}joined")[0] == 400
     assert get(f"{served}run/../../etc/passwd")[0] == 404

@@ -31,6 +31,16 @@ def holds(trial: TrialResult) -> bool | None:
     return None if trial.outcome is not Outcome.OK or value is None else value > 0
 
 
+def reason(name: str, trial: TrialResult) -> str:
+    """What showed it; the note behind it holds what the probe printed."""
+    return trial.notes[0].removeprefix(f"{name}: ") if trial.notes else ""
+
+
+def printed(trial: TrialResult) -> str:
+    """NAME=VALUE, by which it was judged; "" in runs of earlier versions."""
+    return trial.notes[1] if len(trial.notes) > 1 else ""
+
+
 def tried(runs: Mapping[str, View], stacks: Sequence[Stack]) -> Mapping[str, Mapping[str, Tried]]:
     """stack -> feature -> what showed; of several runs the last one that knows. `runs` by name.
 
@@ -49,7 +59,7 @@ def tried(runs: Mapping[str, View], stacks: Sequence[Stack]) -> Mapping[str, Map
                 answer = holds(trial)
                 if answer is None:
                     continue
-                why = "; ".join(trial.notes).removeprefix(f"{name}: ")
+                why = reason(name, trial)
                 for text in others.get(on, []):
                     if text == on:
                         itself.add((text, name))

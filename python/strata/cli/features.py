@@ -34,6 +34,9 @@ def features(
             "choose among; give one of them."
         )
     shown = len(what) == 1 and Path(what[0]).is_dir()
+    if not shown:
+        for text in what:
+            _refuse_directory(text)
     if shown:
         out = Path(what[0])
     directories = kept(out) if shown else _try(what or STACKS, out, sizes, where)
@@ -47,6 +50,15 @@ def features(
         print(f"\nThe page, with the evidence: {page}")
     if not shown and any(_failed(reader.view(directory)) for directory in directories):
         raise typer.Exit(1)
+
+
+def _refuse_directory(text: str) -> None:
+    """One word may be a disk role, and is more likely the directory of a run: nothing is built of it."""
+    if "|" not in text and "(" not in text:
+        raise BadInput(
+            f"'{text}' is no directory of what was tried; give that, or an expression with a layer on a disk, as in "
+            "'disk | ext4'."
+        )
 
 
 def kept(out: Path) -> list[Path]:
@@ -68,6 +80,12 @@ def _try(expressions: Sequence[str], out: Path, sizes: list[str], where: written
     What was begun before goes on, for the runs are kept.
     """
     stacks = [stack for text in expressions for stack in parse_stacks(text, layers.catalogue())]
+    known = {role for stack in stacks for role in stack.disks()}
+    unused = [size for size in sizes if size.partition("=")[0] not in known]
+    if unused:
+        raise BadInput(
+            f"--size {unused[0]}: no stack uses that disk role; the roles in use are {', '.join(sorted(known))}."
+        )
     orders = []
     for kind, group in _by_kind(stacks).items():
         loads = [name for name, load in workloads.catalogue().items()

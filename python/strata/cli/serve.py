@@ -14,6 +14,8 @@ from strata.cli import verdict
 from strata.errors import BadInput, StrataError
 from strata.hosts import web
 from strata.hosts.web import Page
+from strata.model import Kind
+from strata.probes import PREFIX
 from strata.report import comparison, factorial, joined, pages
 from strata.report.pages import Listed
 from strata.run import lock
@@ -71,8 +73,8 @@ class Site:
             if first == "factors":
                 found = factorial.build(key, effects(reader.view(directory)))
                 return Page(pages.factors(found), refresh_s=_RUNNING_S if lock.held(directory) else None)
-            features = directory / "features.html"
-            if first == "features" and features.exists():
+            features = _features(directory)
+            if first == "features" and features is not None:
                 return Page(features.read_text(encoding="utf-8"))
             if first == "features":
                 return Page(pages.message(f"no features were tried in {key}; `strata features` does."), 404)
@@ -85,7 +87,10 @@ class Site:
         for directory in self._directories:
             inside = sorted(path.parent for path in directory.glob("**/strata.db") if path.parent != directory)
             found += [directory] if (directory / "strata.db").exists() else inside
-        names = [path.resolve().name for path in found]
+        # of `strata features`, which makes a run for each kind, by both names: "features/block"
+        names = [
+            "/".join(path.resolve().parts[-2:]) if path.name in list(Kind) else path.resolve().name for path in found
+        ]
         return {name if names.count(name) == 1 else str(path): path for name, path in zip(names, found, strict=True)}
 
     def _report(self, directory: Path) -> str:
@@ -106,6 +111,9 @@ class Site:
             return Page(pages.message("mark the runs that are to stand side by side first."), 400)
         part = query.get("part", [""])[0].strip()
         views = {name: reader.view(directory) for name, directory in chosen.items()}
+        tried = [name for name, view in views.items() if all(load.name.startswith(PREFIX) for load in view.workloads)]
+        if tried:
+            raise BadInput(f"{tried[0]} is what `strata features` tried, and no load; its page has the matrix.")
         said = {name: verdict.model_of(directory, series=False).verdict.sentence for name, directory in chosen.items()}
         found = joined.build(views, said, part=part)
         below = ""
@@ -119,8 +127,14 @@ class Site:
         return Page(pages.joined(found, below), refresh_s=_RUNNING_S if running else None)
 
 
+def _features(directory: Path) -> Path | None:
+    """The page that `strata features` made of the run: beside it, or beside the runs of each kind that it makes."""
+    places = [directory, *([directory.parent] if directory.name in list(Kind) else [])]
+    return next((path for place in places if (path := place / "features.html").exists()), None)
+
+
 def _listed(name: str, directory: Path) -> Listed:
-    features = (directory / "features.html").exists()
+    features = _features(directory) is not None
     try:
         now = reader.status(directory)
     except StrataError as error:

@@ -23,7 +23,7 @@ def render(matrix: Matrix) -> str:
         lines.append("Where documents and what happened disagree:")
         lines += [line for each in matrix.disputes for line in _dispute(each)]
     lines.append(
-        f"In {matrix.agreements} other places they agree. A ? was not tried, or showed nothing"
+        f"In {matrix.agreements} other cells they agree. A ? was not tried, or showed nothing"
         + ("; the page and --json say why." if stacks > _FEW else ".")
     )
     return "\n".join(lines) + "\n"

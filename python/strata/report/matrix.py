@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from strata.advice.judge import claimed
 from strata.advice.judge import risks as risks_of
-from strata.advice.tried import holds, trials
+from strata.advice.tried import holds, printed, reason, trials
 from strata.model import Kind, Stack, TrialResult, View
 from strata.probes import PREFIX, Probe, probes
 from strata.published.documented import Documents
@@ -15,6 +16,7 @@ from strata.published.tables import printed_of, tables
 from strata.report.numbers import number, scale_for
 
 VERSION = 1
+_SAMPLED = " sample --out "  # in the command of a trial
 
 _TITLES = {
     Kind.DIRECTORY: "Directories",
@@ -34,6 +36,8 @@ class Cell:
     figures: Mapping[str, float] = field(default_factory=dict)  # in the units that the probe declares
     texts: tuple[str, ...] = ()  # the same for people
     took_s: float | None = None
+    printed: str = ""  # by the probe, NAME=VALUE, of which the answer was made
+    earlier: bool = False  # another script tried it than the one that is shown
 
     @property
     def answer(self) -> str:
@@ -104,7 +108,7 @@ class Matrix:
     features: tuple[Feature, ...]
     disagreements: tuple[Disagreement, ...]
     untried: tuple[str, ...]  # sentences: what tables say that nothing here tries
-    agreements: int  # how often what a table or a document says is what was found
+    agreements: int  # cells of which every table and document that says anything says what was found
     version: int = VERSION
 
     @property
@@ -127,14 +131,14 @@ def build(views: Sequence[View], stacks: Mapping[str, Stack], known: Documents) 
     """`views`: runs of the workloads `feature/...`; `stacks`: by their texts, as they are parsed today."""
     groups = tuple(_group(view, "abcdefgh"[number], stacks, known) for number, view in enumerate(views))
     used = dict.fromkeys(name for group in groups for name in group.features)
-    agreed, disagreed = 0, []
+    said_of: set[tuple[str, str]] = set()
+    disagreed = []
     for group in groups:
         for row in group.rows:
-            for said in _said(row, stacks.get(row.stack), known):
-                if isinstance(said, Disagreement):
+            for feature, said in _said(row, stacks.get(row.stack), known):
+                said_of.add((row.stack, feature))
+                if said is not None:
                     disagreed.append(said)
-                else:
-                    agreed += 1
     return Matrix(
         groups,
         tuple(_feature(probes()[name], known) for name in used),
@@ -145,7 +149,7 @@ def build(views: Sequence[View], stacks: Mapping[str, Stack], known: Documents) 
             for row in table.rows
             if row.feature is None
         ),
-        agreed,
+        len(said_of - {(each.stack, each.feature) for each in disagreed}),
     )
 
 
@@ -176,19 +180,27 @@ def _row(key: str, text: str, view: View, names: Sequence[str], stack: Stack | N
     without = [reason for skip in (*view.skipped, *view.halted) if skip.stack == text for reason in skip.reasons]
     without += [failed.reason for failed in view.failed if failed.stack == text]
     # only what built it: the scripts of the probes are shown once
-    commands = tuple(line for line in view.commands.get(text, ()) if " sample --out " not in line)
+    commands = tuple(line for line in view.commands.get(text, ()) if _SAMPLED not in line)
+    ran = _scripts(view.commands.get(text, ()))
     risks = () if stack is None else tuple(Risk(f"{r.layer}: {r.text}", r.source) for r in risks_of(stack, known))
-    cells = tuple(_cell(name, found.get(name)) for name in names) if found else ()
+    cells = tuple(_cell(name, found.get(name), ran) for name in names) if found else ()
     if not found and not without:
         without = ["it was not visited yet"]
     return Row(key, text, cells, tuple(without), commands, risks)
 
 
-def _cell(name: str, trial: TrialResult | None) -> Cell:
+def _scripts(commands: Sequence[str]) -> set[str]:
+    """Those that were carried out on a stack, from its commands as typed."""
+    lines = [shlex.split(line) for line in commands if _SAMPLED in line]
+    return {words[words.index("-c") + 1] for words in lines if "-c" in words[:-1]}
+
+
+def _cell(name: str, trial: TrialResult | None, ran: Collection[str]) -> Cell:
+    """`ran`: the scripts that were carried out on the stack."""
     if trial is None:
         return Cell(name, None, "the visit ended before it")
     answer = holds(trial)
-    why = trial.reason if answer is None and trial.reason else "; ".join(trial.notes).removeprefix(f"{name}: ")
+    why = trial.reason if answer is None and trial.reason else reason(name, trial)
     metrics = {metric.name: metric for metric in probes()[name].metrics} if name in probes() else {}
     figures = {each: value for each, value in trial.metrics.items() if each in metrics}
     return Cell(
@@ -198,6 +210,8 @@ def _cell(name: str, trial: TrialResult | None) -> Cell:
         figures,
         tuple(f"{metrics[each].about}: {_text(metrics[each].unit, value)}" for each, value in figures.items()),
         trial.metrics.get("probe_s", trial.wall_s),
+        printed(trial),
+        name in probes() and bool(ran) and probes()[name].script not in ran,
     )
 
 
@@ -206,8 +220,8 @@ def _text(unit: str, value: float) -> str:
     return f"{number(scale.of(value))} {scale.unit}"
 
 
-def _said(row: Row, stack: Stack | None, known: Documents) -> Iterator[Disagreement | None]:
-    """For everything that is said of what was tried: None where that is what was found."""
+def _said(row: Row, stack: Stack | None, known: Documents) -> Iterator[tuple[str, Disagreement | None]]:
+    """The feature of everything that is said of what was tried; None beside it where that is what was found."""
     cells = {cell.feature: cell for cell in row.cells if cell.holds is not None}
     for table in printed_of(row.stack):
         cell = cells.get(table.feature)
@@ -217,11 +231,11 @@ def _said(row: Row, stack: Stack | None, known: Documents) -> Iterator[Disagreem
         says = f"{table.printed}, {table.backend}: {'yes' if table.holds else 'no'}{condition}"
         by = f"{table.system}, {table.backend}"
         wrong = Disagreement(row.stack, table.feature, cell.holds, cell.why, by, says, table.source)
-        yield wrong if table.holds is not cell.holds else None
+        yield table.feature, wrong if table.holds is not cell.holds else None
     for name, (says_so, source) in ({} if stack is None else claimed(stack, known)).items():
         cell = cells.get(name)
         if cell is None or cell.holds is None:
             continue
         says = "yes" if says_so else "no"
         wrong = Disagreement(row.stack, name, cell.holds, cell.why, "documents of its layers", says, source)
-        yield wrong if says_so is not cell.holds else None
+        yield name, wrong if says_so is not cell.holds else None

@@ -52,11 +52,14 @@ class Feature:
         if output.exit_code != 0:
             said = last_lines(output.stderr) or "it said nothing"
             raise WorkloadFailed(f"the probe {self.probe.name} ended with exit code {output.exit_code}: {said}")
-        found = self.probe.judge(words(output.stdout))
+        printed = words(output.stdout)
+        found = self.probe.judge(printed)
         metrics: Mapping[str, float] = {_TOOK.name: output.wall_s, **found.figures}
         if found.holds is not None:
             metrics = {**metrics, HOLDS.name: float(found.holds)}
-        return Measured(metrics=metrics, notes=(f"{self.probe.name}: {found.why}",))
+        # what it was judged by, so that anybody can judge it again
+        evidence = " ".join(f"{name}={value}" for name, value in printed.items())
+        return Measured(metrics=metrics, notes=(f"{self.probe.name}: {found.why}", *((evidence,) if evidence else ())))
 
 
 def _feature(probe: Probe) -> Feature:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shlex
 
 from strata.campaign import parse_stacks
 from strata.layers import catalogue
 from strata.model import FailedVisit, Metric, Outcome, Rule, Skipped, TrialResult, View, WorkloadView
+from strata.probes import probes
 from strata.published.documented import documents
 from strata.report import features, matrix, pages
 from strata.report.matrix import Matrix
@@ -57,7 +59,21 @@ def test_what_tables_and_documents_say_otherwise() -> None:
     assert not [each for each in it.disagreements if each.feature == "direct"], "of which documents say nothing"
     assert all(each.source and each.why for each in it.disagreements)
     agreed = found(tried(EXT4, "clone", 0.0), tried(ZFS, "clone", 1.0))
-    assert not agreed.disagreements and agreed.agreements > 2
+    assert not agreed.disagreements and agreed.agreements == 2
+
+
+def test_what_a_probe_printed_is_kept_and_a_script_that_is_not_todays_is_told() -> None:
+    trial = dataclasses.replace(tried(EXT4, "clone", 0.0), notes=("clone: it was refused", "taken=no said=no"))
+    (row, *_) = found(trial).groups[0].rows
+    assert (row.cells[0].why, row.cells[0].printed, row.cells[0].earlier) == (
+        "it was refused",
+        "taken=no said=no",
+        True,
+    )
+    view = ("strata-engine sample --out x -- sh -c " + shlex.quote(probes()["clone"].script) + " sh /mnt",)
+    assert matrix._scripts(view) == {probes()["clone"].script}
+    page = pages.features(found(trial))
+    assert "taken=no said=no" in page and "tried by an earlier script" in page
 
 
 def test_stacks_that_show_the_same_are_set_against_their_documents_once() -> None:
