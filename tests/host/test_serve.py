@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import subprocess
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,8 +35,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for place in places:
         place.mkdir()
     for name, used in (("r1", places), ("r2", places[:1])):
-        stacks = [f"existing({place})" for place in used]
-        done = strata("run", *stacks, "-w", "null", "--rounds", "2", "--out", str(root / name))
+        stacks = ", ".join(f"existing({place})" for place in used)
+        done = strata("run", f"{{{stacks}}}", "-w", "null", "--rounds", "2", "--out", str(root / name))
         assert (root / name / "strata.db").exists(), done.stderr
     return root
 
@@ -74,6 +77,16 @@ def test_several_runs_stand_side_by_side(served: str) -> None:
     assert "What changed from one to the other" in page
     filtered = get(f"{served}joined?run=r1&part=two")[1]
     assert "-two)" in filtered and "-one)</span>" not in filtered
+
+
+def test_only_the_stacks_with_a_level_of_a_factor(served: str) -> None:
+    page = get(f"{served}joined?run=r1&run=r2")[1]
+    choice = re.search(r'<option value="([^"=]+=[^"]*-two[^"]*)"', page)
+    assert choice is not None, "both stacks differ in what they stand on"
+    only = get(f"{served}joined?run=r1&run=r2&factor={urllib.parse.quote(html.unescape(choice[1]))}")[1]
+    assert " selected>" in only and "-one)</span>" not in only
+    status, page, _ = get(f"{served}joined?run=r1&factor=layer%201=nosuch")
+    assert status == 400 and "no stack of these runs has layer 1 nosuch" in page
 
 
 def test_what_factors_do_is_a_page_too(served: str) -> None:

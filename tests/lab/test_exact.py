@@ -50,6 +50,11 @@ STACKS = [
     "disk | ext4 | {raw, qcow2} | qsd | xfs",
     "nullblk(memory_backed=on) | ext4",
 ]
+ENGINES = [
+    "disk | ext4 | {podman, docker}",
+    "disk | ext4 | {containerd, lxc}",
+    "disk | ext4 | {incus, lxd}",
+]
 SIZES = {'disk | vdo | xfs(mkfs="-K")': "6G"}
 # Not by itself here: what they would add is not of the virtual clock.
 ELSEWHERE = {
@@ -57,7 +62,7 @@ ELSEWHERE = {
     "existing": "a directory of the user's own, which no fresh machine has",
     "null": "nothing is built",
     **dict.fromkeys(("vm", "vagrant"), "refused by the virtual clock: nested"),
-    **dict.fromkeys(("container", "containerd", "docker", "incus", "lxc", "lxd", "podman"), "engines of containers"),
+    "container": "what the loads of the engines start",
 }
 # Of many threads and processes, whose order only the virtual processor decides. Those of a row share their visits.
 LOADS = {
@@ -134,7 +139,7 @@ def test_a_qemu_whose_threads_are_held_up_gives_the_same_figures(tmp_path: Path)
 
 
 def test_no_layer_is_forgotten() -> None:
-    stacks = [stack for text in (*FAST, *STACKS) for stack in parse_stacks(text, layers.catalogue())]
+    stacks = [stack for text in (*FAST, *STACKS, *ENGINES) for stack in parse_stacks(text, layers.catalogue())]
     tried = {node.call.name for stack in stacks for node in stack.top.walk()}
     assert sorted(tried ^ layers.catalogue().keys()) == sorted(ELSEWHERE)
 
@@ -179,6 +184,17 @@ def test_every_layer_repeats_and_repeats_again(tmp_path: Path, expression: str) 
     view = lab_run(directory, [expression], LOAD, "--clock", "virtual", *size)
     assert {trial.outcome for trial in view.trials} == {Outcome.OK}, [trial.reason for trial in view.trials]
     assert not view.failed and not view.skipped
+    for _ in range(2):
+        assert same(directory)["different"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("expression", ENGINES)
+def test_containers_live_and_end_at_the_same_instants(tmp_path: Path, expression: str) -> None:
+    built("containers")
+    directory = tmp_path / "run"
+    view = lab_run(directory, [expression], "container/lifecycle(count=2)", "--clock", "virtual", "--size", "disk=4G")
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 2, [trial.reason for trial in view.trials]
     for _ in range(2):
         assert same(directory)["different"] == []
 
@@ -236,6 +252,46 @@ def test_a_flush_takes_as_long_as_the_model_says(tmp_path: Path, option: str, fl
     # for each request what the processor and the loop device take comes to it
     least_us = 50 + flushes * 3000
     assert least_us < 1e6 / trial.metrics["iops"] < least_us + 50 * (1 + flushes)
+
+
+CUT = """\
+name: loses-power
+queue_depth: 32
+write_cache: volatile
+service:
+  fixed: {servers: 1, read_us: 500, write_us: 500, flush_us: 2000}
+faults: {power_cut_s: 20, power_back_s: 21}
+"""
+# Block after block, each promised before the next, until the power is cut; then, when it is back, what is there.
+WRITES = """\
+#!/bin/sh
+blocks() { dd if="$STRATA_TARGET" bs=4096 count=1 iflag=direct skip="$1" 2>/dev/null; }
+n=0 lost=0 k=0
+while printf '%d\\n' "$n" |
+  dd of="$STRATA_TARGET" bs=4096 conv=sync,notrunc oflag=direct,dsync seek="$n" 2>/dev/null; do n=$((n + 1)); done
+until blocks 0 >/dev/null; do sleep 0.1; done
+while [ "$k" -lt "$n" ]; do
+  [ "$(blocks "$k" | head -n 1)" = "$k" ] || lost=$((lost + 1))
+  k=$((k + 1))
+done
+echo "{\\"promised\\": $n, \\"lost\\": $lost}" >"$STRATA_OUTPUT"
+"""
+
+
+def test_a_power_cut_takes_nothing_that_was_promised_and_repeats(tmp_path: Path) -> None:
+    model, script = tmp_path / "cut.yaml", tmp_path / "writes.sh"
+    model.write_text(CUT)
+    script.write_text(WRITES)
+    more = ("--clock", "virtual", "--size", "disk=256M", "--disk", f"disk={model}")
+    view = lab_run(tmp_path / "run", ["disk"], f"command:{script}", *more)
+    (trial,) = view.trials
+    assert trial.outcome is Outcome.OK, trial.reason
+    assert trial.metrics["promised"] > 100 and trial.metrics["lost"] == 0
+    assert view.facts is not None and any("power_cut_s" in caveat for caveat in view.facts.caveats)
+    # the files that the run names are in it
+    model.unlink()
+    script.unlink()
+    assert same(tmp_path / "run")["different"] == []
 
 
 def test_too_little_memory_for_the_disks_is_refused_before_boot(tmp_path: Path) -> None:

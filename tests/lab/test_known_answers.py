@@ -86,15 +86,15 @@ def test_a_queue_of_random_arrivals_waits_as_pollaczek_and_khinchine_say(tmp_pat
     arrivals = 62
     load = job(
         tmp_path / "poisson.fio",
-        *("rw=randread", "size=64m", "runtime=120", "ioengine=psync", "iodepth=64"),
+        *("rw=randread", "size=64m", "runtime=30", "ioengine=psync", "iodepth=64"),
         # by threads of their own: else fio looks for what has completed when the next one arrives
         *("io_submit_mode=offload", f"rate_iops={arrivals}", "rate_process=poisson"),
     )
     found = figures(tmp_path / "run", ["disk"], [load], "--disk", "disk=serial-8ms", "--size", "disk=256M")
     metrics = found["disk", load]
-    assert metrics["iops"] == pytest.approx(arrivals, rel=0.03)
+    assert metrics["iops"] == pytest.approx(arrivals, rel=0.06)
     share = metrics["iops"] * 0.008
-    assert metrics["read_lat_mean_ms"] == pytest.approx(8.0 + 8.0 * share / (2 * (1 - share)), rel=0.06)
+    assert metrics["read_lat_mean_ms"] == pytest.approx(8.0 + 8.0 * share / (2 * (1 - share)), rel=0.08)
 
 
 def test_slow_disks_side_by_side_add_up(tmp_path: Path) -> None:

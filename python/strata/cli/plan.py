@@ -34,9 +34,10 @@ def plan(
     interrupts = Interrupts()  # a lab machine that is looked at must not outlive this
     try:
         with interrupts.listening(), testbeds.sites(campaign, Path("runs"), "plan", interrupts) as sites:
-            made = session.look(sites, campaign, session.devices(device, wipe), Path("runs")).plan
+            seen = session.look(sites, campaign, session.devices(device, wipe), Path("runs"))
     except Interrupted as error:
         raise Interrupted("interrupted; nothing was built.") from error
+    made, caveats = seen.plan, seen.facts.caveats
     rounds = campaign.rule.rounds
     visits = rounds * len(made.runnable)
     drivers = layers.drivers()
@@ -54,6 +55,7 @@ def plan(
                 for call, _, metric in made.workloads
             ],
             "testbed": testbed.described(campaign.testbed),
+            "caveats": list(caveats),
             "disks": [asdict(disk) for disk in made.disks],
             "rounds": rounds,
             "visits": visits,
@@ -93,6 +95,7 @@ def plan(
             f"memory: {human_size(made.memory_budget_bytes)} are stated and nothing enforces it yet; trials are marked "
             f"as cached by the {human_size(made.memory_bytes)} that this machine has"
         )
+    lines += ["beside every figure", *(f"       {caveat}" for caveat in caveats)] if caveats else []
     takes = f", about {human_time(visits * made.seconds_per_visit)} ({human_time(made.seconds_per_visit)} a visit)"
     lines.append(f"{rounds} rounds, {visits} visits{takes if visits else ''}")
     for name, listing in typed.items():

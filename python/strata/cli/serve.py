@@ -17,7 +17,7 @@ from strata.hosts.web import Page
 from strata.model import Kind
 from strata.probes import PREFIX
 from strata.report import comparison, factorial, joined, pages
-from strata.report.pages import Listed
+from strata.report.pages import Filter, Listed
 from strata.run import lock
 from strata.store import reader
 
@@ -115,7 +115,9 @@ class Site:
         if tried:
             raise BadInput(f"{tried[0]} is what `strata features` tried, and no load; its page has the matrix.")
         said = {name: verdict.model_of(directory, series=False).verdict.sentence for name, directory in chosen.items()}
-        found = joined.build(views, said, part=part)
+        only = dict(text.split("=", 1) for text in query.get("factor", ()) if "=" in text)
+        found = joined.build(views, said, part=part, only=only)
+        asked = Filter(tuple(views), part, joined.levels(views), only)
         below = ""
         if len(views) == 2:
             (one, first), (other, second) = views.items()
@@ -124,7 +126,7 @@ class Site:
             except BadInput as error:
                 below = f"{error}\n"
         running = any(lock.held(directory) for directory in chosen.values())
-        return Page(pages.joined(found, below), refresh_s=_RUNNING_S if running else None)
+        return Page(pages.joined(found, below, asked), refresh_s=_RUNNING_S if running else None)
 
 
 def _features(directory: Path) -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from strata.analysis import between
 from strata.analysis.cells import figures, usable
@@ -39,14 +40,39 @@ class Joined:
     version: int = 1
 
 
-def build(views: Mapping[str, View], sentences: Mapping[str, str], *, part: str = "") -> Joined:
+def levels(views: Mapping[str, View]) -> dict[str, list[str]]:
+    """The factors of the runs with their levels, of which there is a choice: those with several."""
+    found: dict[str, dict[str, None]] = {}
+    for view in views.values():
+        for of_stack in view.factors.values():
+            for name, level in of_stack.items():
+                found.setdefault(name, {})[level] = None
+    return {name: list(each) for name, each in found.items() if len(each) > 1}
+
+
+def build(
+    views: Mapping[str, View],
+    sentences: Mapping[str, str],
+    *,
+    part: str = "",
+    only: Mapping[str, str] = MappingProxyType({}),
+) -> Joined:
     """`views`: by what the runs are called, in the order of the columns; `sentences`: their own verdicts.
 
-    `part`: only stacks that have this in their texts. Raises BadInput when nothing is left to show.
+    `part`: only stacks that have this in their texts; `only`: with these levels of these factors. Raises BadInput when
+    nothing is left to show.
     """
-    stacks = list(dict.fromkeys(stack for view in views.values() for stack in view.stacks if part in stack))
+    stacks = list(
+        dict.fromkeys(
+            stack
+            for view in views.values()
+            for stack in view.stacks
+            if part in stack and only.items() <= view.factors.get(stack, {}).items()
+        )
+    )
     if not stacks:
-        raise BadInput(f"no stack of these runs has '{part}' in its text; the whole is shown without it.")
+        asked = [*([f"'{part}' in its text"] if part else []), *(f"{name} {level}" for name, level in only.items())]
+        raise BadInput(f"no stack of these runs has {' and '.join(asked)}; the whole is shown without it.")
     known = {name: estimates(view, "primary") for name, view in views.items()}
     loads = _workloads(views)
     tables = [_table(f"w{index}", load, views, known, stacks) for index, load in enumerate(loads.values(), 1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -40,9 +40,19 @@ def features(matrix: Matrix) -> str:
     return page.lstrip()
 
 
-def joined(found: Joined, below: str = "") -> str:
-    """Several runs. `below`: text for under the tables, as a terminal shows it."""
-    page = environment().get_template("joined.html.j2").render(m=found, style=style(), below=below)
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a page of several runs can be asked for, and what it was."""
+
+    runs: tuple[str, ...]
+    part: str
+    levels: Mapping[str, Sequence[str]]
+    only: Mapping[str, str]
+
+
+def joined(found: Joined, below: str = "", asked: Filter | None = None) -> str:
+    """Several runs. `below`: text for under the tables, as a terminal shows it. `asked`: where a server answers."""
+    page = environment().get_template("joined.html.j2").render(m=found, style=style(), below=below, asked=asked)
     return page.lstrip()
 
 
