@@ -8,5 +8,7 @@ if ! rustc --version >/dev/null 2>&1 || ! command -v cargo >/dev/null; then
     exit 1
 fi
 export PATH="$PWD/.venv/bin:$PATH" # the build backend calls maturin by its name
+# The engine is in every exact machine, so it must be the same one whoever builds it: without the path of their home.
+export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 echo "set-up: building strata-engine"
 .venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-index --no-build-isolation --editable .
