@@ -81,22 +81,6 @@ def test_reads_and_writes_of_their_own_times_through_the_engine(tmp_path: Path) 
     assert iops == pytest.approx([250.0, 500.0, 500.0, 1e6 / 9000, 2e6 / 9000], rel=0.02)
 
 
-def test_a_queue_of_random_arrivals_waits_as_pollaczek_and_khinchine_say(tmp_path: Path) -> None:
-    """M/D/1: a wait of S rho / (2 (1 - rho)) before the service S."""
-    arrivals = 62
-    load = job(
-        tmp_path / "poisson.fio",
-        *("rw=randread", "size=64m", "runtime=30", "ioengine=psync", "iodepth=64"),
-        # by threads of their own: else fio looks for what has completed when the next one arrives
-        *("io_submit_mode=offload", f"rate_iops={arrivals}", "rate_process=poisson"),
-    )
-    found = figures(tmp_path / "run", ["disk"], [load], "--disk", "disk=serial-8ms", "--size", "disk=256M")
-    metrics = found["disk", load]
-    assert metrics["iops"] == pytest.approx(arrivals, rel=0.06)
-    share = metrics["iops"] * 0.008
-    assert metrics["read_lat_mean_ms"] == pytest.approx(8.0 + 8.0 * share / (2 * (1 - share)), rel=0.08)
-
-
 def test_slow_disks_side_by_side_add_up(tmp_path: Path) -> None:
     """Striped, each disk does its own; of mirrors reads find both halves, and each write takes both."""
     model = tmp_path / "slow.yaml"
