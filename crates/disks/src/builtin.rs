@@ -131,5 +131,5 @@ fn serial_8ms() -> Model {
         rotational: true,
         cache_bytes: 0,
     };
-    Model { write_cache: WriteCache::None, ..model("serial-8ms", 32, Service::Fixed(service)) }
+    Model { write_cache: WriteCache::None, ..model("serial-8ms", 1, Service::Fixed(service)) }
 }
