@@ -254,6 +254,18 @@ def test_a_flush_takes_as_long_as_the_model_says(tmp_path: Path, option: str, fl
     assert least_us < 1e6 / trial.metrics["iops"] < least_us + 50 * (1 + flushes)
 
 
+@pytest.mark.slow
+def test_a_lab_that_was_built_anew_gives_the_same_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on another computer: its packages fetched again, its image packed again, its machine booted again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
+    built()
+    lab_run(tmp_path / "run", ["disk | {xfs, ext4}"], LOAD, "--clock", "virtual", "--size", "disk=1G")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "two"))
+    built()
+    found = same(tmp_path / "run")
+    assert found["different"] == [] and found["machines"] == []
+
+
 CUT = """\
 name: loses-power
 queue_depth: 32
