@@ -69,7 +69,7 @@ LOADS = {
     "files": [
         "dd/seqwrite-sync(size=64M)",
         "filebench/varmail(runtime=1s, nfiles=300)",
-        "filebench/fileserver(runtime=1s, nfiles=500)",
+        "filebench/fileserver(runtime=1s, nfiles=2000)",
         "filebench/webserver(runtime=1s, nfiles=300)",
     ],
     "more files": [
