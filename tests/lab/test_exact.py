@@ -74,7 +74,7 @@ LOADS = {
     ],
     "more files": [
         "filebench/oltp(runtime=1s)",
-        "filebench/webproxy(runtime=1s, nfiles=300)",
+        "filebench/webproxy(runtime=1s, nfiles=2000)",
         "wml:videoserver.f",  # filebench/videoserver with videos of 1 MiB: it lays out 14 GiB
     ],
     "postgres": [
