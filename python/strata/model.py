@@ -395,6 +395,11 @@ class Facts:
     io_uring_disabled: str = ""  # kernel.io_uring_disabled, where that keeps this user from io_uring: "1", "2"
 
     @property
+    def described(self) -> str:
+        """The machine in a few words, for people."""
+        return f"{self.cpu_model}, kernel {self.kernel_text}, {self.os}"
+
+    @property
     def io_uring_lacking(self) -> str:
         """Why there is no io_uring here, and what to do, but for what to take instead; "": there is one.
 

@@ -107,7 +107,7 @@ def advise(
 def _machine(view: View) -> tuple[str, ...]:
     if view.facts is None:
         return ("an unknown machine",)
-    return (f"{view.facts.cpu_model}, kernel {view.facts.kernel_text}, {view.facts.os}", *view.facts.caveats)
+    return (view.facts.described, *view.facts.caveats)
 
 
 def _ranking(view: View, fit: Sequence[str], weights: Mapping[str, float] | None) -> Ranking | None:

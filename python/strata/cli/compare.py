@@ -61,9 +61,7 @@ def _with_study(view: View, name: str, as_json: bool) -> None:
 def _machines(views: Sequence[View], names: Sequence[str]) -> None:
     for view, name in zip(views, names, strict=True):
         facts = view.facts
-        machine = (
-            "an unknown machine" if facts is None else f"{facts.cpu_model}, kernel {facts.kernel_text}, {facts.os}"
-        )
+        machine = "an unknown machine" if facts is None else facts.described
         print(f"{name}: {view.campaign} on {machine}")
         for caveat in facts.caveats if facts is not None else ():
             print(f"  {caveat}")

@@ -95,7 +95,7 @@ def _run(key: str, name: str, view: View, sentence: str) -> Run:
         name,
         view.campaign,
         sentence,
-        "an unknown machine" if facts is None else f"{facts.cpu_model}, kernel {facts.kernel_text}, {facts.os}",
+        "an unknown machine" if facts is None else facts.described,
         machine.testbed(view),
         f"{view.visits_done} of {view.visits_planned} visits",
         () if facts is None else facts.caveats,
