@@ -390,7 +390,7 @@ class Facts:
     # "subuid:NAME", "subgid:NAME" for every user who has ids for theirs
     id_maps: frozenset[str] = frozenset()
     io_control: str = ""  # the version of cgroups by which I/O can be limited: "1", "2"; "": by none
-    without: frozenset[str] = frozenset()  # known to have been left out of the kernel that runs: "xfs quotas"
+    without: frozenset[str] = frozenset()  # known to be no part of the running kernel: "xfs quotas", "ext4 quotas"
     emulated: bool = False  # its processor is emulated by QEMU
     io_uring_disabled: str = ""  # kernel.io_uring_disabled, where that keeps this user from io_uring: "1", "2"
 

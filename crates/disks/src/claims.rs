@@ -6,6 +6,9 @@ use crate::device::Device;
 use crate::load::{Figures, Kind, Load, run};
 use crate::parameters::{Model, Service};
 
+/// Bytes of the random reads whose time is claimed.
+const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+
 /// Figures of a model on an otherwise idle disk. Random requests are of 4 KiB, sequential ones of 128 KiB.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Claims {
@@ -17,6 +20,10 @@ pub struct Claims {
     pub random_reads_per_s: f64,
     /// Mean time of those.
     pub random_read_us: f64,
+    /// Mean time of random reads, so many at a time: (depth, microseconds).
+    pub random_read_us_by_depth: Vec<(u32, f64)>,
+    /// Mean time of random reads of so many bytes, one at a time: (bytes, microseconds).
+    pub random_read_us_by_bytes: Vec<(u64, f64)>,
     /// Random reads per second, as many at a time as the disk holds.
     pub random_reads_deep_per_s: f64,
     /// Random writes per second, one at a time, while the cache takes them.
@@ -66,6 +73,19 @@ pub fn claims(model: &Model, size_bytes: u64) -> Result<Claims, String> {
     };
     let deep = model.queue_depth;
     let read = measure(&as_written, &load(Kind::Read, true, 4096, 1, 100))?;
+    let by_depth = (0..)
+        .map(|power| 1u32 << power)
+        .take_while(|&depth| depth <= deep)
+        .map(|depth| Ok((depth, measure(&as_written, &load(Kind::Read, true, 4096, depth, 1000))?.mean_us)))
+        .collect::<Result<Vec<_>, String>>()?;
+    let by_bytes = SIZES
+        .iter()
+        .filter(|&&bytes| bytes <= size_bytes)
+        .map(|&bytes| {
+            let some = Load { requests: requests / 10, ..load(Kind::Read, true, bytes, 1, 100) };
+            Ok((bytes, measure(&as_written, &some)?.mean_us))
+        })
+        .collect::<Result<Vec<_>, String>>()?;
     let read_deep = measure(&as_written, &load(Kind::Read, true, 4096, deep, 1000))?;
     let write = measure(&model, &load(Kind::Write, true, 4096, 1, 0))?;
     let write_deep = measure(&model, &load(Kind::Write, true, 4096, deep, fill(&model)))?;
@@ -88,6 +108,8 @@ pub fn claims(model: &Model, size_bytes: u64) -> Result<Claims, String> {
         least_service_us,
         random_reads_per_s: read.per_s,
         random_read_us: read.mean_us,
+        random_read_us_by_depth: by_depth,
+        random_read_us_by_bytes: by_bytes,
         random_reads_deep_per_s: read_deep.per_s,
         random_writes_per_s: write.per_s,
         random_writes_deep_per_s: write_deep.per_s,

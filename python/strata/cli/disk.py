@@ -9,16 +9,19 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from strata.errors import BadInput, CommandFailed, Refused
 from strata.hosts.local import LocalHost
 from strata.lab import models, probe
+from strata.lab.models import DiskModel
 from strata.lab.probe import Device, Seen
 from strata.model import Command, WriteCache
 from strata.run.signals import Interrupts
 from strata.units import format_size, human_size, human_time, parse_size
 
 _MARKER = "disk-probe"
+_CLAIMED = 2 << 30  # the size of the device that a model's claims are of: a larger one needs memory, and says the same
 
 # $1 a path. A partition has no queue of its own, but its disk's; a file shows what carries its file system, if that is
 # one device.
@@ -68,17 +71,24 @@ def run_probe(device: str | None, scratch: str | None, size: str, out: str, seco
     host = LocalHost(_MARKER, interrupts)
     with interrupts.listening():
         if device is not None:
-            text = _measured(host, _look(host, device), device, seconds)
+            found, seen = _measured(host, _look(host, device), device, seconds)
         else:
-            text = _on_a_new_file(host, Path(str(scratch)), size, seconds)
+            found, seen = _on_a_new_file(host, Path(str(scratch)), size, seconds)
+        name = Path(found.path).name
+        machine = f"strata disk probe of {name} on {os.uname().nodename}, {time.strftime('%Y-%m-%d', time.gmtime())}"
+        text = probe.as_file(name, found, probe.fit(found, seen), [machine])
+        model = models.find(out, text)
+        claims = _claims(host, model, min(found.size_bytes, _CLAIMED))
     Path(out).write_text(text, encoding="utf-8")
-    model = models.find(out, text)
+    print(f"{'':24} {'measured':>10} {'the model':>10}")
+    for each in probe.compared(seen, claims):
+        print(f"{each.what:24} {each.measured:10.1f} {each.model:10.1f} {each.unit}")
     print(f"{out}: {models.served_by(model)}.")
     print("\n".join(models.caveats("that uses it", model, virtual=False)))
     print(f"Use it with --disk ROLE={out}.")
 
 
-def _on_a_new_file(host: LocalHost, path: Path, size: str, seconds: float) -> str:
+def _on_a_new_file(host: LocalHost, path: Path, size: str, seconds: float) -> tuple[Device, dict[str, Seen]]:
     try:
         size_bytes = parse_size(size)
         with path.open("xb") as file:
@@ -122,7 +132,7 @@ def _look(host: LocalHost, path: str) -> Device:
     )
 
 
-def _measured(host: LocalHost, device: Device, path: str, seconds: float) -> str:
+def _measured(host: LocalHost, device: Device, path: str, seconds: float) -> tuple[Device, dict[str, Seen]]:
     seen: dict[str, Seen] = {}
     planned = probe.loads(device)
     kind = "a disk that turns" if device.rotational else "a disk that does not turn"
@@ -139,9 +149,15 @@ def _measured(host: LocalHost, device: Device, path: str, seconds: float) -> str
             raise Refused(f"{path}: {error}; try a longer --seconds.") from error
         found = seen[load.name]
         _say(f"{load.name:12} {found.per_s:10.0f}/s {found.bytes_per_s / 1e6:9.1f} MB/s {found.mean_us:10.0f} us")
-    name = Path(path).name
-    machine = f"strata disk probe of {name} on {os.uname().nodename}, {time.strftime('%Y-%m-%d', time.gmtime())}"
-    return probe.as_file(name, device, probe.fit(device, seen), [machine])
+    return device, seen
+
+
+def _claims(host: LocalHost, model: DiskModel, size_bytes: int) -> dict[str, Any]:
+    """What a model says that it does, by itself, on a device of this size."""
+    argv = (host.engine, "disk", "models", "--model=-", "--json", f"--size={size_bytes}")
+    said = host.run(Command(argv, timeout_s=120.0, stdin=json.dumps(model.document))).stdout
+    (entry,) = json.loads(said)
+    return dict(entry["claims"])
 
 
 def _say(line: str) -> None:

@@ -75,6 +75,10 @@ echo "$off" | grep -x '[12]'
 echo '@without'
 # XFS tells of its quotas here wherever it has them.
 if [ -d /proc/fs/xfs ] && [ ! -e /proc/fs/xfs/xqm ]; then echo 'xfs quotas'; fi
+# Those of ext4 need a format as well; whether there is one, only some kernels tell.
+if [ -d /proc/sys/fs ] && [ ! -e /proc/sys/fs/quota ] || zgrep -qs '^# CONFIG_QFMT_V2 is not set' /proc/config.gz; then
+  echo 'ext4 quotas'
+fi
 for pair; do
   tool=${pair%%=*}; how=${pair#*=}
   case $tool in

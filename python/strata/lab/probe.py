@@ -1,12 +1,14 @@
 """Fits a model to a disk from what reading it tells, and, on a file made for it, what writing does. Pure.
 
-fio measures: random reads of 4 KiB at growing depth, reads in order at both ends, and on a disk that turns random reads
-within growing parts of it, from which its seek curve follows. What cannot be seen from outside (how flash is divided
-into channels and dies, what a flush costs when nothing may be written) is that of a class of disks, and marked so.
+fio measures: random reads of 4 KiB at growing depth, and of growing size one at a time; reads in order at both ends;
+and on a disk that turns random reads within growing parts of it, from which its seek curve follows. What cannot be seen
+from outside (how flash is divided into channels and dies, what a flush costs when nothing may be written) is that of a
+class of disks, and marked so.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -21,6 +23,9 @@ from strata.lab import models
 from strata.model import Command, WriteCache
 
 DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128)
+SIZES = (4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
+"""Bytes of random reads, one at a time."""
+
 SPANS = (0.001, 0.01, 0.1, 0.3, 1.0)
 """Parts of the disk within which random reads tell how long its seeks are."""
 
@@ -71,9 +76,10 @@ class Seen:
 
 
 def loads(device: Device) -> list[Load]:
-    """All of them read, but for the last ones, which only a file of ours gets."""
+    """All of them read, but for the last ones, which only a file of ours gets. The first is a lone read of 4 KiB."""
     depths = [depth for depth in DEPTHS if depth <= max(device.queue_depth, 1)]
     found = [Load(f"depth {depth}", "randread", depth) for depth in depths]
+    found += [Load(_of(size), "randread", block_bytes=size) for size in SIZES[1:] if size <= device.size_bytes]
     found += [
         Load("start", "read", min(32, depths[-1]), _IN_ORDER, 1 / 16),
         Load("end", "read", min(32, depths[-1]), _IN_ORDER, 1 / 16, at_end=True),
@@ -88,6 +94,10 @@ def loads(device: Device) -> list[Load]:
             Load("written", "write", min(32, depths[-1]), _IN_ORDER),
         ]
     return found
+
+
+def _of(size: int) -> str:
+    return f"of {size >> 10} KiB"
 
 
 def fill(device: Device, seconds: float) -> Command:
@@ -190,7 +200,8 @@ def _ssd(device: Device, seen: Mapping[str, Seen]) -> tuple[dict[str, Any], dict
     """Flash, or whatever answers without turning.
 
     One read takes `command_us + read_latency_us + read_us` and its way; commands are taken one after the other, so that
-    `1 / command_us` bounds the reads a second; and there are dies enough not to bound them earlier.
+    `1 / command_us` bounds the reads a second; and there are dies enough not to bound them earlier. Which part of a
+    lone read is the flash's, and how fast a channel is, follow from how much longer large ones take.
     """
     like = models.find("ssd-sata")
     service: dict[str, Any] = dict(like.service)
@@ -205,15 +216,12 @@ def _ssd(device: Device, seen: Mapping[str, Seen]) -> tuple[dict[str, Any], dict
         "channels": channels,
         "dies_per_channel": min(dies // channels, 64),
         "interface_bytes_per_s": interface,
-        # Not what bounds reads in order.
-        "channel_bytes_per_s": round(max(interface * 1.5 / channels, 1 << 20)),
         "command_us": round(command_us, 2),
     }
-    way_us = _KIB4 * 1e6 / interface + _KIB4 * 1e6 / service["channel_bytes_per_s"]
-    left_us = max(one - command_us - way_us, 0.4)
-    share = like.service["read_us"] / (like.service["read_us"] + like.service["read_latency_us"])
-    service |= {"read_us": round(left_us * share, 2), "read_latency_us": round(left_us * (1 - share), 2)}
-    unseen = [name for name in like.service if name not in ("command_us", "interface_bytes_per_s", "read_us")]
+    larger = {size: seen[_of(size)].mean_us for size in SIZES[1:] if _of(size) in seen}
+    service |= _lone(service, one, larger)
+    fitted = ("command_us", "interface_bytes_per_s", "channel_bytes_per_s", "read_us", "read_latency_us")
+    unseen = [name for name in like.service if name not in fitted]
     if device.scratch:
         writes, write, flushed = seen["writes"].per_s, seen["write"].mean_us, seen["flushed"].mean_us
         service |= {
@@ -224,6 +232,50 @@ def _ssd(device: Device, seen: Mapping[str, Seen]) -> tuple[dict[str, Any], dict
         }
         unseen = [name for name in unseen if name not in ("write_latency_us", "program_us", "flush_us")]
     return service, dict.fromkeys(unseen, like.name)
+
+
+def _lone(service: Mapping[str, Any], one: float, larger: Mapping[int, float]) -> dict[str, float]:
+    """What decides how long lone reads take: `one` of 4 KiB, met to the point, and larger ones, by their bytes."""
+    interface = service["interface_bytes_per_s"]
+    slowest = interface / service["channels"]  # or the channels, and not the interface, would bound reads in order
+
+    def with_these(share: float, times: float) -> dict[str, float]:
+        channel = max(round(slowest * times), 1 << 20)
+        left_us = max(one - service["command_us"] - _KIB4 * 1e6 / interface - _KIB4 * 1e6 / channel, 0.4)
+        flash_us = round(max(left_us * share, 0.1), 2)
+        return {
+            "channel_bytes_per_s": channel,
+            "read_us": flash_us,
+            "read_latency_us": round(max(left_us - flash_us, 0.0), 2),
+        }
+
+    def misses(tried: np.ndarray) -> list[float]:
+        model = {**service, **with_these(*np.exp(tried))}
+        return [math.log(lone_read_us(model, size) / took) for size, took in larger.items()]
+
+    lowest, highest = np.log([1e-3, 1.2]), np.log([1.0, 64.0])
+    # The times have kinks, where one part begins to hide behind another, and a search would end at the first hollow: it
+    # begins at the best place of a grid. Its steps must not be smaller than what a file's rounding makes of them.
+    grid = itertools.product(np.linspace(lowest[0], highest[0], 12), np.linspace(lowest[1], highest[1], 12))
+    begin = min((np.array(place) for place in grid), key=lambda place: sum(miss**2 for miss in misses(place)))
+    found = least_squares(misses, begin, bounds=(lowest, highest), diff_step=[0.05, 0.05])
+    share, times = (float(value) for value in np.exp(found.x))
+    return with_these(share, times)
+
+
+def lone_read_us(service: Mapping[str, Any], size: int) -> float:
+    """A read of so many bytes that were written in order, on flash that does nothing else (crates/disks, ssd).
+
+    What one operation programmed lies on one die, which reads its pages one after the other; while it reads the next, a
+    page goes over its channel. Neighbouring operations are on neighbouring channels.
+    """
+    page, program, channels = service["page_bytes"], service["program_bytes"], service["channels"]
+    page_us = min(size, page) * 1e6 / service["channel_bytes_per_s"]
+    pages, operations = math.ceil(min(size, program) / page), math.ceil(size / program)
+    of_a_channel = pages * math.ceil(operations / channels)
+    flash_us = max(pages * service["read_us"] + page_us, service["read_us"] + of_a_channel * page_us)
+    way_us = size * 1e6 / service["interface_bytes_per_s"] + service["read_latency_us"]
+    return float(service["command_us"] + flash_us + way_us)
 
 
 def _hdd(device: Device, seen: Mapping[str, Seen]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -263,6 +315,41 @@ def seek_ms(service: Mapping[str, Any], share: float, short: float = 1.0, long: 
     far = service["seek_long_ms"] + service["seek_long_linear_ms"] * d
     curve = np.where(d <= service["seek_knee"], near * short, far * long)
     return float(np.average(curve, weights=2 * (1 - middles)))
+
+
+# ---------------------------------------------------------------- what came of it
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A load as it was measured, and as the model by itself does it; both in microseconds or in MB/s."""
+
+    what: str
+    measured: float
+    model: float
+    unit: str
+
+
+def compared(seen: Mapping[str, Seen], claims: Mapping[str, Any]) -> list[Compared]:
+    """`claims`: of the fitted model, as the engine computes them."""
+    pairs = [
+        *((f"depth {depth}", us) for depth, us in claims["random_read_us_by_depth"]),
+        *((_of(size), us) for size, us in claims["random_read_us_by_bytes"]),
+    ]
+    found = [Compared(f"reads, {name}", seen[name].mean_us, us, "us") for name, us in pairs if name in seen]
+    ends = {"start": "sequential_read_bytes_per_s", "end": "sequential_read_end_bytes_per_s"}
+    ends["written"] = "sequential_write_bytes_per_s"
+    found += [
+        Compared(f"in order, {name}", seen[name].bytes_per_s / 1e6, claims[claim] / 1e6, "MB/s")
+        for name, claim in ends.items()
+        if name in seen
+    ]
+    lone = {"write": "random_writes_per_s", "flushed": "flushed_writes_per_s"}
+    return found + [
+        Compared(f"a {name}" if name == "write" else "a write, flushed", seen[name].mean_us, 1e6 / claims[claim], "us")
+        for name, claim in lone.items()
+        if name in seen
+    ]
 
 
 # ---------------------------------------------------------------- the file

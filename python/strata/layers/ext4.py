@@ -51,6 +51,7 @@ OPTIONS = (
     flag("noblock_validity", "do not check that data stay off metadata"),
     flag("nombcache", "do not cache extended attribute blocks"),
     flag("no_prefetch_block_bitmaps", "do not read block bitmaps in the background after mounting", since=(5, 12)),
+    flag("prjquota", "account and limit by project, as the dir drivers of Incus and LXD do"),
     number("mb_optimize_scan", "1 or 0: search groups by free space", maximum=1, since=(5, 13), unshown=(0, 1)),
 )
 
@@ -69,11 +70,15 @@ def _make(spec: Call, uuid: str) -> list[str]:
             extended.append(word[2:])
         else:
             rest.append(word)
+    if spec["prjquota"]:
+        extended.insert(0, "quotatype=prjquota")
     argv = ["mkfs.ext4", "-q", "-F", "-U", uuid, "-E", ",".join(extended)]
     if spec["inodes"] is not None:
         argv += ["-N", str(spec["inodes"])]
     if spec["journal"] is False:
         argv += ["-O", "^has_journal"]
+    if spec["prjquota"]:
+        argv += ["-O", "quota,project"]
     return argv + rest
 
 
@@ -89,6 +94,11 @@ def _check(spec: Call, facts: Facts) -> list[str]:
         used = [name for name in ("delalloc", "dioread_nolock") if spec[name]]
         if used:
             reasons.append(f"ext4 refuses data=journal with {' and '.join(used)}; leave one or the other out.")
+    if spec["prjquota"] and "ext4 quotas" in facts.without:
+        reasons.append(
+            f"The kernel {facts.kernel_text} was built without quotas for ext4; leave prjquota out, or boot one that "
+            "has them (CONFIG_QFMT_V2)."
+        )
     readahead = int(spec["inode_readahead_blks"] or 1)
     if readahead & (readahead - 1):
         reasons.append(f"inode_readahead_blks={readahead} is not a power of two; round it to one.")

@@ -103,7 +103,8 @@ saver_memory() {
       awk '{ m["B"] = 1; m["K"] = 1024; m["M"] = 1048576; m["G"] = 1073741824; printf "%.0f\\n", $1 * m[$2] }'
   fi
 }
-fill() { head --bytes "${2}M" /dev/urandom >"$1"; }
+# A write for each MiB: who is near a quota of ZFS waits for the disk with every one.
+fill() { dd if=/dev/urandom of="$1" bs=1M count="$2" iflag=fullblock status=none; }
 # Before files are counted by `stored`: $1 their size in MiB, $2 the type of volume, then their names. Blocks that were
 # deleted and never discarded are in use for VDO until they are written again, and would count as saved then. So where
 # files are written in place on it, they are there beforehand, with bytes of their own: what replaces them is counted
@@ -120,6 +121,6 @@ lay() {
 
 TOOLS = {
     "findmnt": "util-linux",
-    **dict.fromkeys(("df", "head", "sync", "date", "readlink", "stat"), "coreutils"),
+    **dict.fromkeys(("df", "dd", "head", "sync", "date", "readlink", "stat"), "coreutils"),
     "awk": "mawk",
 }

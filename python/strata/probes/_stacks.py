@@ -23,13 +23,14 @@ VOLUMES = (
 IMAGES = ("disk | {ext4, xfs} | {raw, qcow2}",)
 ENGINES = (
     "disk | xfs(pquota) | {docker(overlay2, base_size=256M), podman(overlay, base_size=256M)}",
-    "disk | ext4 | {docker(vfs), containerd(overlayfs), incus(dir)}",
+    "disk | ext4 | {docker(vfs), containerd(overlayfs), incus(dir), lxd(dir)}",
     # Docker 25 dropped it
     "disk | debian(12) | ext4 | docker(devicemapper)",
     "disk | btrfs(quotas) | docker(btrfs, base_size=256M)",
-    "disk | btrfs | incus(btrfs)",
-    "disk | zfs | {docker(zfs, base_size=256M), incus(zfs)}",
+    "disk | btrfs | {incus(btrfs), lxd(btrfs)}",
+    "disk | zfs | {docker(zfs, base_size=256M), incus(zfs), lxd(zfs)}",
     "disk | lvmthin(zero=off, chunk=512K) | {containerd(devmapper, base_size=512M), incus(lvm, base_size=512M)}",
+    "disk | lvmthin(zero=off, chunk=512K) | lxd(lvm, base_size=512M)",
     "disk | ext4 | podman(user=nobody)",
 )
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.lab import model_file, models, probe
@@ -22,6 +22,8 @@ def seen_of_flash(one_us: float, cap: float, bytes_per_s: float) -> dict[str, Se
     for depth in (depth for depth in probe.DEPTHS if depth <= FLASH.queue_depth):
         per_s = min(depth * 1e6 / one_us, cap)
         found[f"depth {depth}"] = Seen(per_s, per_s * 4096, depth * 1e6 / per_s)
+    for size in probe.SIZES[1:]:
+        found[f"of {size >> 10} KiB"] = Seen(1.0, 1.0, one_us + (size - 4096) * 1e6 / bytes_per_s)
     return found | {name: Seen(1.0, bytes_per_s, 1.0) for name in ("start", "end")}
 
 
@@ -63,6 +65,24 @@ def test_flash_gets_back_what_was_measured(one_us: float, at_a_time: float, byte
     assert ("flush_us" in model.assumed) is not scratch
     assert "program_bytes" in model.assumed and "command_us" not in model.assumed
     assert model.limits is not None and model.limits.read_iops == pytest.approx(cap, rel=0.01)
+
+
+@settings(max_examples=40)
+@given(read_us=st.floats(1, 90), latency_us=st.floats(1, 90), times=st.floats(1.5, 20))
+def test_what_large_reads_take_is_got_back(read_us: float, latency_us: float, times: float) -> None:
+    usual = {**models.find("ssd-sata").service, "command_us": 5.0, "interface_bytes_per_s": 1e9}
+    service = usual | {
+        "read_us": read_us,
+        "read_latency_us": latency_us,
+        "channel_bytes_per_s": times * 1e9 / usual["channels"],
+    }
+    took = {size: probe.lone_read_us(service, size) for size in probe.SIZES}
+    seen = seen_of_flash(took[4096], 2e5, 1e9)
+    seen |= {f"of {size >> 10} KiB": Seen(1.0, 1.0, us) for size, us in took.items() if size > 4096}
+    found = probe.fit(FLASH, seen)
+    assert {"read_us", "read_latency_us", "channel_bytes_per_s"}.isdisjoint(found.assumed)
+    for size, us in took.items():
+        assert probe.lone_read_us(found.service, size) == pytest.approx(us, rel=0.1)
 
 
 @given(short=st.floats(0.5, 2.0), long=st.floats(0.5, 2.0))

@@ -96,6 +96,12 @@ def test_quotas_that_the_kernel_was_built_without() -> None:
     assert reasons("xfs", {"pquota": True}) == reasons("xfs", {"noquota": True}, without=without) == []
 
 
+def test_quotas_of_projects_on_ext4() -> None:
+    (reason,) = reasons("ext4", {"prjquota": True}, without=frozenset({"ext4 quotas"}))
+    assert "leave prjquota out" in reason and "CONFIG_QFMT_V2" in reason
+    assert reasons("ext4", {"prjquota": True}) == reasons("ext4", {}, without=frozenset({"ext4 quotas"})) == []
+
+
 def test_an_option_that_the_kernel_does_not_have_yet() -> None:
     (reason,) = reasons("btrfs", {"discard": "async"}, kernel=(5, 5, 0))
     assert "came with Linux 5.6" in reason and "newer kernel" in reason

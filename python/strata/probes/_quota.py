@@ -1,0 +1,59 @@
+"""A tenant whose part is limited: what the probes of quotas share."""
+
+from __future__ import annotations
+
+LIMIT_MIB, TRIED_MIB = 16, 48
+OVER = 1.25  # of the limit, that a file system may let through before it counts
+
+LIMITED = """\
+# Makes $dir/tenant with its limit and `remove`, which takes it away; says method=none and why where nothing limits it.
+limited() {
+set -- $(volume)
+group=${1:-} volume_kind=${3:-} pool=${4:-}
+case $fs in
+  btrfs)
+    btrfs subvolume create "$dir/tenant" >/dev/null || exit 1
+    btrfs qgroup limit LIMITm "$dir/tenant" 2>"$dir/said" || { say method none; say said "$(line <"$dir/said")"; }
+    remove() {
+      # where its limit is reached, nothing in it can be deleted
+      btrfs qgroup limit none "$dir/tenant" 2>/dev/null
+      if [ -d "$dir/tenant/nested" ]; then btrfs subvolume delete "$dir/tenant/nested" >/dev/null || return 1; fi
+      btrfs subvolume delete "$dir/tenant" >/dev/null
+    } ;;
+  zfs)
+    zfs create -o mountpoint="$dir/tenant" -o quota=LIMITM "$source/probe" || exit 1
+    remove() { zfs destroy -R "$source/probe"; } ;;
+  *)
+    mkdir -- "$dir/tenant" || exit 1
+    remove() { rm -rf -- "$dir/tenant"; }
+    mounted=$(findmnt --noheadings --output TARGET --target "$dir")
+    case ,$(findmnt --noheadings --output OPTIONS --target "$dir"), in
+      *,prjquota,* | *,pquota,*)
+        quota_of() { xfs_quota -x -D /dev/null -P /dev/null $([ "$fs" = xfs ] || echo -f) -c "$1" "$mounted"; }
+        set_limit() {
+          quota_of "project -s -p $dir/tenant 4242" >/dev/null && quota_of 'limit -p bhard=LIMITm 4242'
+        }
+        set_limit 2>"$dir/said" || { say method none; say said "$(line <"$dir/said")"; } ;;
+      *) case $volume_kind in
+        # what a tenant can write is the size of the volume that is made for him
+        thin | linear | striped)
+          how="--size LIMITm"
+          if [ "$volume_kind" = thin ]; then how="--type thin --thinpool $pool --virtualsize LIMITm"; fi
+          remove() {
+            if mountpoint --quiet "$dir/tenant"; then umount "$dir/tenant"; udevadm settle; fi
+            rmdir -- "$dir/tenant"; lvremove -qq --force --config "$LVM" "$group/strata-probe"
+          }
+          if lvcreate -qq --yes --wipesignatures n --config "$LVM" $how --name strata-probe "$group" 2>"$dir/said"; then
+            mkfs.ext4 -q "/dev/$group/strata-probe" && mount "/dev/$group/strata-probe" "$dir/tenant" || exit 1
+            say method volume
+          else
+            say method none; say said "$(line <"$dir/said")"
+            remove() { rm -rf -- "$dir/tenant"; }
+          fi ;;
+        *) say method none; say said "it is mounted without quotas of projects" ;;
+      esac ;;
+    esac ;;
+esac
+}
+""".replace("LIMIT", str(LIMIT_MIB))
+"""Needs SHELL, and `dir`."""
