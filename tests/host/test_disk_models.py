@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strata.hosts.local import LocalHost
-from strata.lab import models
+from strata.lab import models, probe
 from strata.model import Command
 
 pytestmark = pytest.mark.host
@@ -43,3 +43,16 @@ def test_what_a_model_claims_is_within_its_limits_by_the_real_clock(shown: list[
         assert limits.read_iops == pytest.approx(claims[name]["random_reads_deep_per_s"], rel=0.15)
         assert limits.read_bytes_per_s == pytest.approx(claims[name]["sequential_read_bytes_per_s"], rel=0.05)
         assert limits.write_bytes_per_s == pytest.approx(claims[name]["sequential_write_bytes_per_s"], rel=0.10)
+
+
+def test_a_lone_read_takes_as_long_as_the_formula_that_probes_fit_by_says(shown: list[dict[str, Any]]) -> None:
+    for entry in shown:
+        if entry["model"]["name"] in ("ssd-sata", "nvme"):
+            service = entry["model"]["service"]["ssd"]
+            said = dict(entry["claims"]["random_read_us_by_bytes"])
+            assert set(said) == set(probe.SIZES)
+            for size, us in said.items():
+                # some reads are of two operations, on two dies
+                assert probe.lone_read_us(service, size) == pytest.approx(us, rel=0.2 if size > 4096 else 0.01)
+            depths = dict(entry["claims"]["random_read_us_by_depth"])
+            assert depths[1] == pytest.approx(said[4096], rel=0.01) and depths[32] >= depths[1]

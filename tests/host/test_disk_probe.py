@@ -24,9 +24,15 @@ def test_a_new_file_is_measured_and_removed(tmp_path: Path) -> None:
     done = probe("--scratch", str(scratch), "--size", "64M", "--seconds", "0.3", "-o", str(out))
     assert done.returncode == 0, done.stderr
     assert not scratch.exists()
+    # what the fit does, by the engine, stands beside what was measured
+    rows = {line[:24].strip(): line[24:].split() for line in done.stdout.splitlines()}
+    for what in ("reads, depth 1", "reads, of 64 KiB", "in order, start", "a write, flushed"):
+        measured, modelled, _ = rows[what]
+        assert float(measured) > 0 and float(modelled) > 0
+    assert float(rows["reads, depth 1"][1]) == pytest.approx(float(rows["reads, depth 1"][0]), rel=0.2)
     model = models.find(str(out), out.read_text())
     assert model.limits is not None and model.limits.read_iops > 1
-    assert "flush_us" not in model.assumed and "page_bytes" in model.assumed
+    assert "flush_us" not in model.assumed and "block_bytes" in model.assumed
     again = probe("--scratch", str(scratch), "--size", "64M", "-o", str(out))
     assert again.returncode == 3 and "is there already" in again.stderr
 

@@ -78,7 +78,8 @@ def run_probe(device: str | None, scratch: str | None, size: str, out: str, seco
         machine = f"strata disk probe of {name} on {os.uname().nodename}, {time.strftime('%Y-%m-%d', time.gmtime())}"
         text = probe.as_file(name, found, probe.fit(found, seen), [machine])
         model = models.find(out, text)
-        claims = _claims(host, model, min(found.size_bytes, _CLAIMED))
+        # flash is flash on a disk of any size; an arm goes over the disk that was measured
+        claims = _claims(host, model, min(found.size_bytes, _CLAIMED) if model.kind == "hdd" else _CLAIMED)
     Path(out).write_text(text, encoding="utf-8")
     print(f"{'':24} {'measured':>10} {'the model':>10}")
     for each in probe.compared(seen, claims):

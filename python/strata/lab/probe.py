@@ -8,7 +8,6 @@ class of disks, and marked so.
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
+from scipy.optimize import brute, fmin, least_squares
 
 from strata.campaign import document
 from strata.lab import models
@@ -32,6 +31,8 @@ SPANS = (0.001, 0.01, 0.1, 0.3, 1.0)
 _KIB4 = 4096
 _IN_ORDER = 128 << 10
 _GIVE_UP_S = 60.0
+# One page, and some of them; all divide the block of the class.
+_PROGRAMS = (4 << 10, 8 << 10, 16 << 10, 32 << 10, 48 << 10, 64 << 10, 96 << 10)
 # More than this for one random read, and something turns.
 _TURNS_US = 2000.0
 
@@ -218,20 +219,41 @@ def _ssd(device: Device, seen: Mapping[str, Seen]) -> tuple[dict[str, Any], dict
         "interface_bytes_per_s": interface,
         "command_us": round(command_us, 2),
     }
+    fitted = ["command_us", "interface_bytes_per_s", "channel_bytes_per_s", "read_us", "read_latency_us"]
+    if device.scratch:
+        written = _written(service, seen)
+        service |= written
+        fitted += written
     larger = {size: seen[_of(size)].mean_us for size in SIZES[1:] if _of(size) in seen}
     service |= _lone(service, one, larger)
-    fitted = ("command_us", "interface_bytes_per_s", "channel_bytes_per_s", "read_us", "read_latency_us")
     unseen = [name for name in like.service if name not in fitted]
-    if device.scratch:
-        writes, write, flushed = seen["writes"].per_s, seen["write"].mean_us, seen["flushed"].mean_us
-        service |= {
-            "write_latency_us": round(max(write - command_us - _KIB4 * 1e6 / interface, 0.0), 2),
-            # All dies program without a pause when writes come as fast as they are taken.
-            "program_us": round(max(dies * service["program_bytes"] / (writes * _KIB4) * 1e6, 0.1), 1),
-            "flush_us": round(max(flushed - write, 0.0), 1),
-        }
-        unseen = [name for name in unseen if name not in ("write_latency_us", "program_us", "flush_us")]
     return service, dict.fromkeys(unseen, like.name)
+
+
+def _written(service: Mapping[str, Any], seen: Mapping[str, Seen]) -> dict[str, float]:
+    """What decides how long writes take. All dies program without a pause when writes come as fast as they are taken.
+
+    A lone write that is flushed is programmed by itself, and waits for all of that operation: operations are as large
+    as they can be within the time that was seen.
+    """
+    dies = service["channels"] * service["dies_per_channel"]
+    write_us, flushed_us = seen["write"].mean_us, seen["flushed"].mean_us
+    bytes_per_s = max(seen["writes"].per_s * _KIB4, seen["written"].bytes_per_s)
+    waited_us = max(flushed_us - write_us, 0.0)
+
+    def program_us(size: int) -> float:
+        return float(dies * size * 1e6 / bytes_per_s)
+
+    size = max((size for size in _PROGRAMS if program_us(size) <= waited_us), default=_PROGRAMS[0])
+    return {
+        "page_bytes": min(size, service["page_bytes"]),
+        "program_bytes": size,
+        "program_us": round(max(program_us(size), 0.1), 1),
+        "flush_us": round(max(waited_us - program_us(size), 0.0), 1),
+        "write_latency_us": round(
+            max(write_us - service["command_us"] - _KIB4 * 1e6 / service["interface_bytes_per_s"], 0.0), 2
+        ),
+    }
 
 
 def _lone(service: Mapping[str, Any], one: float, larger: Mapping[int, float]) -> dict[str, float]:
@@ -249,18 +271,16 @@ def _lone(service: Mapping[str, Any], one: float, larger: Mapping[int, float]) -
             "read_latency_us": round(max(left_us - flash_us, 0.0), 2),
         }
 
-    def misses(tried: np.ndarray) -> list[float]:
-        model = {**service, **with_these(*np.exp(tried))}
-        return [math.log(lone_read_us(model, size) / took) for size, took in larger.items()]
+    def within(tried: np.ndarray) -> dict[str, float]:
+        return with_these(float(np.clip(tried[0], 0, 1)), float(np.exp(np.clip(tried[1], *channels))))
 
-    lowest, highest = np.log([1e-3, 1.2]), np.log([1.0, 64.0])
-    # The times have kinks, where one part begins to hide behind another, and a search would end at the first hollow: it
-    # begins at the best place of a grid. Its steps must not be smaller than what a file's rounding makes of them.
-    grid = itertools.product(np.linspace(lowest[0], highest[0], 12), np.linspace(lowest[1], highest[1], 12))
-    begin = min((np.array(place) for place in grid), key=lambda place: sum(miss**2 for miss in misses(place)))
-    found = least_squares(misses, begin, bounds=(lowest, highest), diff_step=[0.05, 0.05])
-    share, times = (float(value) for value in np.exp(found.x))
-    return with_these(share, times)
+    def miss(tried: np.ndarray) -> float:
+        model = {**service, **within(tried)}
+        return sum(math.log(lone_read_us(model, size) / took) ** 2 for size, took in larger.items())
+
+    # The times have kinks, where one part begins to hide behind another: a search alone would end at the first hollow.
+    channels = (math.log(1.2), math.log(64))
+    return within(brute(miss, ((0, 1), channels), Ns=25, finish=fmin, disp=False))
 
 
 def lone_read_us(service: Mapping[str, Any], size: int) -> float:

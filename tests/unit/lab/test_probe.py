@@ -62,8 +62,16 @@ def test_flash_gets_back_what_was_measured(one_us: float, at_a_time: float, byte
     whole = service["command_us"] + service["read_us"] + service["read_latency_us"] + way_us
     assert whole == pytest.approx(max(one_us, service["command_us"] + way_us), rel=0.05, abs=0.5)
     assert service["interface_bytes_per_s"] == pytest.approx(bytes_per_s, rel=0.01)
-    assert ("flush_us" in model.assumed) is not scratch
-    assert "program_bytes" in model.assumed and "command_us" not in model.assumed
+    assert ("flush_us" in model.assumed) is not scratch and ("program_bytes" in model.assumed) is not scratch
+    if scratch:
+        dies = service["channels"] * service["dies_per_channel"]
+        assert service["program_bytes"] * dies / service["program_us"] * 1e6 == pytest.approx(
+            max(cap * 4096, bytes_per_s), rel=0.06
+        )
+        assert service["flush_us"] + service["program_us"] == pytest.approx(500, abs=1) or (
+            service["program_bytes"] == 4096
+        )
+    assert "block_bytes" in model.assumed and "command_us" not in model.assumed
     assert model.limits is not None and model.limits.read_iops == pytest.approx(cap, rel=0.01)
 
 
