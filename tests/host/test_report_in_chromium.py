@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ from strata.analysis.checks import warnings
 from strata.analysis.estimate import Estimate
 from strata.analysis.factorial import Effect, Factorial, Term
 from strata.analysis.rank import rank
+from strata.cli.serve import Site
 from strata.hosts import web
 from strata.model import View
 from strata.probes import probes
@@ -285,6 +287,44 @@ def test_runs_are_chosen_and_put_side_by_side(page: Page) -> None:
             thread.join()
     assert asked[0][0] == "/" and asked[-1] == ("/joined", {"run": ["r0", "r2", "r3"], "part": ["xfs"]})
     assert page.seen("Log.entryAdded") == []
+
+
+def test_a_page_follows_its_run_by_itself(page: Page, tmp_path: Path) -> None:
+    """Nobody touches the browser: it asks again, shows more visits each time, and stops when the run has ended."""
+    place, runs = tmp_path / "place", tmp_path / "runs"
+    place.mkdir()
+    strata, run = str(Path(sys.executable).with_name("strata")), runs / "live"
+    argv = [strata, "run", f"existing({place})", "-w", "null", "--rounds", "400", "--out", str(run)]
+    counted = "Number((document.body.innerText.match(/([0-9]+) of 400 visits done/) || [0, -1])[1])"
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as going:
+        try:
+            while not (run / "strata.db").exists():
+                assert going.poll() is None
+                time.sleep(0.1)
+            with web.listening(0, Site([runs]).answer) as server:
+                thread = threading.Thread(target=server.serve)
+                thread.start()
+                try:
+                    page.go(f"{server.url}run/live", WIDE, "light")
+                    seen = [page.value(counted)]
+                    for _ in range(2):
+                        page.events.clear()
+                        page.wait()
+                        seen.append(page.value(counted))
+                    going.send_signal(signal.SIGINT)
+                    going.wait(60)
+                    # the page of a run that goes on asks once more, and is then the last
+                    page.events.clear()
+                    page.wait()
+                    answers = [each["response"] for each in page.seen("Network.responseReceived")]
+                finally:
+                    server.stop()
+                    thread.join()
+        finally:
+            going.kill()
+    assert -1 not in seen and seen == sorted(set(seen)), seen
+    assert [answer["status"] for answer in answers] == [200] and "Refresh" not in answers[0]["headers"]
+    assert page.seen("Runtime.exceptionThrown") == []
 
 
 @pytest.mark.parametrize("name", ["ordinary", "many", "skipped", "features", "joined", "factors"])

@@ -48,7 +48,7 @@ STACKS = [
     "disk | sysctl(vm.dirty_background_bytes, value=16777216) | ext4 | dir | warm(1)",
     "disk | ext4 | {limit(read_iops=2000, write_iops=2000), tenants(2)}",
     "disk | ext4 | {raw, qcow2} | qsd | xfs",
-    "nullblk(memory_backed=on) | ext4",
+    "{nullblk(memory_backed=on) | ext4, 2*scsi_debug(size=256M, delay=1ms) | md(raid1) | ext4}",
 ]
 ENGINES = [
     "disk | ext4 | {podman, docker}",

@@ -59,6 +59,7 @@ STACKS = {
         "disk | dm(flakey, up=600s, down=1s) | xfs",
         "disk | dm(error, start=1536M, size=1M) | ext4",
         "nullblk(size=1G) | ext4",
+        "2*scsi_debug(size=512M, delay=100us) | md(raid1) | ext4",
         "disk | ext4 | age(rounds=2, files=100, size=32M)",
     ],
 }

@@ -32,7 +32,7 @@ LAYERS = sorted(drivers())
 
 MODULES = frozenset(
     {
-        *("raid0", "raid1", "raid10", "raid456", "linear", "bcache", "null_blk"),
+        *("raid0", "raid1", "raid10", "raid456", "linear", "bcache", "null_blk", "scsi_debug"),
         *("dm_mod", "dm_delay", "dm_flakey", "dm_zero", "dm_snapshot", "dm_raid", "dm_thin_pool"),
         *("dm_cache", "dm_cache_smq", "dm_cache_mq", "dm_vdo", "zfs", "nbd"),
     }
