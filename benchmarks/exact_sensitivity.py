@@ -1,6 +1,6 @@
 """How small a difference the exact lab orders: one thing is changed by 1 %, and the seeds that it takes are counted.
 
-    python benchmarks/exact_sensitivity.py [--seeds 8] [--out DIR] [--only latency,mkfs,kernel]
+    python benchmarks/exact_sensitivity.py [--seeds 8] [--out DIR] [--only latency,mkfs,inodes,kernel]
 
 By the virtual clock there is no noise: a seed gives the same figures for ever. What differs from seed to seed (layout,
 order of requests, phase of the interrupts) is the seed spread, and it is what a small difference has to stand out of.
@@ -18,7 +18,7 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,6 +26,7 @@ import numpy as np
 
 from strata.analysis.cells import Array, log_table
 from strata.analysis.student import t_quantile
+from strata.model import WorkloadView
 from strata.store import reader
 
 STRATA = str(Path(sys.executable).with_name("strata"))
@@ -48,6 +49,13 @@ QUESTIONS = {
         "every request takes 1.01 ms instead of 1 ms", "before | ext4", "after | ext4", True, (FIO, DD, VARMAIL)
     ),
     "mkfs": Question(
+        "mkfs.ext4 makes a journal of 101 MiB instead of 100, which takes the data too",
+        'before | ext4(data=journal, mkfs="-J size=100")',
+        'before | ext4(data=journal, mkfs="-J size=101")',
+        False,  # more of what is written can stay in it
+        (FIO, "dd/seqwrite-sync(size=160M)", VARMAIL),
+    ),
+    "inodes": Question(
         "mkfs.ext4 makes 10,100 inodes instead of 10,000",
         "before | ext4(inodes=10000)",
         "before | ext4(inodes=10100)",
@@ -55,10 +63,10 @@ QUESTIONS = {
         (FIO, DD, VARMAIL),
     ),
     "kernel": Question(
-        "vm.dirty_bytes is 8,080,000 instead of 8,000,000",
-        "before | ext4 | sysctl(vm.dirty_bytes, value=8000000)",
-        "before | ext4 | sysctl(vm.dirty_bytes, value=8080000)",
-        None,
+        "vm.dirty_bytes is 32,320,000 instead of 32,000,000",
+        "before | ext4 | sysctl(vm.dirty_bytes, value=32000000)",
+        "before | ext4 | sysctl(vm.dirty_bytes, value=32320000)",
+        False,  # more can be left in memory before a writer waits
         (DD, VARMAIL),
     ),
 }
@@ -107,17 +115,23 @@ def answer(question: Question, directory: Path, seeds: int, jobs: int, models: M
     print(f"\n{question.about}")
     print("| workload | ratio, 95 % | seed spread of one stack | of the ratio | seeds that order them |")
     print("|---|---|---|---|---|")
-    for workload in view.workloads:
+    for workload in (as_one for each in view.workloads for as_one in _measures(each)):
         table = log_table(view, workload, view.stacks)
         gaps = table[1] - table[0]  # above 0: the changed one is better
         mean, half = _interval(gaps)
-        right = np.sign(gaps.mean()) if question.slower is None else -1.0
+        right = np.sign(gaps.mean()) if question.slower is None else (-1.0 if question.slower else 1.0)
         spread = float(np.std(table[0], ddof=1))
         print(
             f"| `{workload.text}`, {workload.primary.name} | {np.exp(mean):.5f} ({np.exp(mean - half):.5f} to "
             f"{np.exp(mean + half):.5f}) | {100 * spread:.2f} % | {100 * float(np.std(gaps, ddof=1)):.2f} % | "
             f"{_ordering(gaps, float(right))} |"
         )
+
+
+def _measures(workload: WorkloadView) -> list[WorkloadView]:
+    """What decides under a load; of dd also its own figure, which ends when the last write is in memory."""
+    more = [metric for name, metric in workload.metrics.items() if name == "dd_throughput"]
+    return [workload, *(replace(workload, primary=metric) for metric in more)]
 
 
 def _interval(gaps: Array) -> tuple[float, float]:

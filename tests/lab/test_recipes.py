@@ -178,3 +178,61 @@ def test_the_daemon_of_docker_takes_its_configuration() -> None:
     done = subprocess.run(argv, input=f"PATH=$PATH:/usr/sbin\n{asked}true\n", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines() == [f"{number} taken" for number in range(len(texts))], done.stderr[-3000:]
+
+
+# Applies the recipe of the storage, and has a daemon make its pool as that recipe says, twice, and a volume in it.
+_POOL = """\
+set -e
+PATH=$PATH:/usr/sbin:/usr/libexec/incus
+export INCUS_DIR=/root/daemon LXD_DIR=/root/daemon
+mkdir /root/daemon
+cat >/root/recipe.sh <<'RECIPE_OF_STRATA'
+{script}
+RECIPE_OF_STRATA
+cat >/root/pool.sh <<'RECIPE_OF_STRATA'
+{pool}
+RECIPE_OF_STRATA
+sh /root/recipe.sh apply >&2
+{daemon} --group root --logfile /root/daemon.log >&2 &
+number=0
+until {client} query /1.0 >/dev/null 2>&1; do
+  number=$((number + 1)); [ "$number" -lt 300 ] || {{ tail /root/daemon.log >&2; exit 1; }}
+  sleep 0.5
+done
+sh /root/pool.sh >&2
+sh /root/pool.sh >&2
+{client} storage volume create {name} one >&2 </dev/null
+echo '{mark}'; {client} query /1.0/storage-pools/{name}
+echo '{mark}'; {{ {seen}; }}
+{client} storage volume delete {name} one >&2
+{client} storage delete {name} >&2
+kill %1 2>/dev/null; wait %1 || true
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "seen"),
+    [
+        ("disk | ext4 | {}(dir)", "find /srv/data -name '*one'"),
+        ("disk | btrfs | {}(btrfs)", "btrfs subvolume list /srv/data"),
+        ("disk | zfs | {}(zfs)", "zfs list -H -o name"),
+        ("disk | lvmthin(zero=off) | {}(lvm)", "lvs --noheadings -o lv_name"),
+    ],
+)
+@pytest.mark.parametrize(("layer", "client", "daemon"), [("incus", "incus", "incusd"), ("lxd", "lxc", "lxd")])
+def test_a_daemon_makes_its_pool_as_the_recipe_says(
+    expression: str, seen: str, layer: str, client: str, daemon: str
+) -> None:
+    built("containers", "zfs")
+    (stack,) = parse_stacks(expression.format(layer), catalogue())
+    given = plan.mapped(["disk=/dev/disk/by-id/virtio-disk0"], {"disk": parse_size("4G")})
+    recipe = plan.recipe(stack, drivers(), given)
+    script, pool = shell.render(recipe), formats()[layer].write(recipe)[0].text
+    work = _POOL.format(script=script, pool=pool, daemon=daemon, client=client, name=recipe.name, mark=_MARK, seen=seen)
+    argv = [STRATA, "lab", "shell", "--with", "containers,zfs", "--disk", "disk=4G"]
+    done = subprocess.run(argv, input=work, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    _, told, found = done.stdout.split(f"{_MARK}\n")
+    backend = expression.rpartition("(")[2].rstrip(")")
+    assert json.loads(told)["driver"] == backend
+    assert [line for line in found.splitlines() if line.endswith("one")], found

@@ -34,7 +34,8 @@ def write(recipe: Recipe, *, layer: str, client: str) -> tuple[File, ...]:
         f"{client} storage delete {recipe.name}, when no instance is in it.",
     )
     check = f"{client} storage show {recipe.name} >/dev/null 2>&1"
-    text = "#!/bin/sh\n" + commented(remarks) + f"set -eu\n{check} ||\n  {shlex.join(words)}\n"
+    # Both clients take what they find on standard input for a configuration, and wait for its end.
+    text = "#!/bin/sh\n" + commented(remarks) + f"set -eu\n{check} ||\n  {shlex.join(words)} </dev/null\n"
     return (File(f"{recipe.name}-{layer}.sh", text),)
 
 
