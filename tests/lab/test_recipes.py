@@ -194,6 +194,7 @@ cat >/root/pool.sh <<'RECIPE_OF_STRATA'
 RECIPE_OF_STRATA
 sh /root/recipe.sh apply >&2
 {daemon} --group root --logfile /root/daemon.log >&2 &
+trap "kill $!" EXIT
 number=0
 until {client} query /1.0 >/dev/null 2>&1; do
   number=$((number + 1)); [ "$number" -lt 300 ] || {{ tail /root/daemon.log >&2; exit 1; }}
@@ -206,7 +207,6 @@ echo '{mark}'; {client} query /1.0/storage-pools/{name}
 echo '{mark}'; {{ {seen}; }}
 {client} storage volume delete {name} one >&2
 {client} storage delete {name} >&2
-kill %1 2>/dev/null; wait %1 || true
 """
 
 

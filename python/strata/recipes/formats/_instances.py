@@ -35,7 +35,9 @@ def write(recipe: Recipe, *, layer: str, client: str) -> tuple[File, ...]:
     )
     check = f"{client} storage show {recipe.name} >/dev/null 2>&1"
     # Both clients take what they find on standard input for a configuration, and wait for its end.
-    text = "#!/bin/sh\n" + commented(remarks) + f"set -eu\n{check} ||\n  {shlex.join(words)} </dev/null\n"
+    # The root of a file system is not empty, as they want a pool of directories to be: ext4 has its lost+found there.
+    first = f"mkdir -p -- {shlex.quote(_directory(recipe, layer))}\n" if backend == "dir" else ""
+    text = "#!/bin/sh\n" + commented(remarks) + f"set -eu\n{first}{check} ||\n  {shlex.join(words)} </dev/null\n"
     return (File(f"{recipe.name}-{layer}.sh", text),)
 
 
@@ -60,4 +62,8 @@ def _settings(recipe: Recipe, backend: str, program: str) -> list[str]:
             raise BadInput(f"--as {program}: its backend lvm takes a thin pool; choose a stack that ends in lvmthin.")
         # The volume that the recipe makes is in the pool, so to the daemon it is not empty.
         return [f"source={group[0]}", f"lvm.thinpool_name={pool}", "lvm.vg.force_reuse=true"]
-    return [f"source={recipe.top.path}"]
+    return [f"source={_directory(recipe, program) if backend == 'dir' else recipe.top.path}"]
+
+
+def _directory(recipe: Recipe, program: str) -> str:
+    return f"{recipe.top.path}/{program}"
