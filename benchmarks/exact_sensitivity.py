@@ -50,8 +50,8 @@ QUESTIONS = {
     ),
     "mkfs": Question(
         "mkfs.ext4 makes a journal of 101 MiB instead of 100, which takes the data too",
-        'before | ext4(data=journal, mkfs="-J size=100")',
-        'before | ext4(data=journal, mkfs="-J size=101")',
+        'slow | ext4(data=journal, mkfs="-J size=100")',
+        'slow | ext4(data=journal, mkfs="-J size=101")',
         False,  # more of what is written can stay in it
         (FIO, "dd/seqwrite-sync(size=160M)", VARMAIL),
     ),
@@ -64,13 +64,14 @@ QUESTIONS = {
     ),
     "kernel": Question(
         "vm.dirty_bytes is 32,320,000 instead of 32,000,000",
-        "before | ext4 | sysctl(vm.dirty_bytes, value=32000000)",
-        "before | ext4 | sysctl(vm.dirty_bytes, value=32320000)",
+        "slow | ext4 | sysctl(vm.dirty_bytes, value=32000000)",
+        "slow | ext4 | sysctl(vm.dirty_bytes, value=32320000)",
         False,  # more can be left in memory before a writer waits
         (DD, VARMAIL),
     ),
 }
-LATENCY_US = {"before": 1000, "after": 1010}
+LATENCY_US = {"before": 1000, "after": 1010, "slow": 1000}
+BYTES_PER_S = {"slow": 60_000_000}  # where a writer waits for the disk, and not for the processor
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,7 +94,9 @@ def _models(directory: Path) -> dict[str, Sequence[str]]:
     given: dict[str, Sequence[str]] = {}
     for role, latency_us in LATENCY_US.items():
         path = directory / f"{role}.yaml"
-        service = f"{{servers: 1, read_us: {latency_us}, write_us: {latency_us}, flush_us: {latency_us}}}"
+        times = f"read_us: {latency_us}, write_us: {latency_us}, flush_us: {latency_us}"
+        bound = f", bytes_per_s: {BYTES_PER_S[role]}" if role in BYTES_PER_S else ""
+        service = f"{{servers: 1, {times}{bound}}}"
         path.write_text(
             f"name: one-arm-{latency_us}us\nqueue_depth: 32\nwrite_cache: volatile\nservice: {{fixed: {service}}}\n"
         )

@@ -13,8 +13,9 @@ from strata.probes._probe import MEMORY
 from strata.published.documented import Claim, Documents, Risk
 from strata.units import human_size
 
-Basis = Literal["tried", "documented", "plan", "arithmetic"]
-"""How something is known: it was done; documents say it; the plan of the stack shows it; it was counted from these."""
+Basis = Literal["tried", "documented", "plan", "arithmetic", "not known"]
+"""How something is known: it was done; documents say it; the plan of the stack shows it; it was counted from these. Or
+it is not: nobody tried it, and documents are silent."""
 
 _TB = 10**12
 
@@ -48,7 +49,7 @@ def judge(
     tried: Mapping[str, Tried] | None = None,
 ) -> Judged:
     """The answers are in the order of the requirements, the same for every stack. `tried`: features of this stack."""
-    answers = [_feature(stack, group, known, tried or {}) for group in wanted.needs]
+    answers = [_feature(stack, group, drivers, known, tried or {}) for group in wanted.needs]
     if wanted.max_memory_bytes is not None:
         answers.append(_memory(stack, wanted, wanted.max_memory_bytes, known, tried or {}))
     if wanted.survive:
@@ -129,7 +130,13 @@ def _claims(stack: Stack, feature: str, known: Documents) -> tuple[list[Claim], 
     return [claim for claim in yes if claim.layer not in denied], otherwise, no
 
 
-def _feature(stack: Stack, group: tuple[str, ...], known: Documents, tried: Mapping[str, Tried]) -> Answer:
+def _feature(
+    stack: Stack,
+    group: tuple[str, ...],
+    drivers: Mapping[str, LayerDriver],
+    known: Documents,
+    tried: Mapping[str, Tried],
+) -> Answer:
     requirement = " or ".join(group)
     for feature in group:
         if feature in tried and tried[feature].holds:
@@ -143,18 +150,32 @@ def _feature(stack: Stack, group: tuple[str, ...], known: Documents, tried: Mapp
         yes, _, _ = _claims(stack, feature, known)
         if yes:
             return Answer(requirement, True, f"{feature}: {yes[0].layer} ({yes[0].source})", "documented")
-    reasons = []
+    if "disk-loss" in group and "disk-loss" not in tried and (lost := survivable(stack.top, drivers)):
+        return Answer(requirement, True, f"disk-loss: any {lost} of its disks can be lost", "plan")
+    return _lacking(stack, group, known, tried)
+
+
+def _lacking(stack: Stack, group: tuple[str, ...], known: Documents, tried: Mapping[str, Tried]) -> Answer:
+    """Why it has none of these, or is not known to have one."""
+    reasons, silent = [], True
     for feature in group:
         _, otherwise, no = _claims(stack, feature, known)
-        if otherwise:
-            reasons.append(
-                f"{feature}: {otherwise[0].layer} only with {otherwise[0].terms.text} ({otherwise[0].source})"
-            )
+        if feature in tried:
+            reason = f"no {feature}: {tried[feature].why}"
+        elif feature == "disk-loss":
+            reason = "no disk-loss: there is a disk whose loss takes data with it"
+        elif otherwise:
+            reason = f"{feature}: {otherwise[0].layer} only with {otherwise[0].terms.text} ({otherwise[0].source})"
         elif no:
-            reasons.append(f"no {feature}: {', '.join(dict.fromkeys(claim.layer for claim in no))} ({no[0].source})")
+            reason = f"no {feature}: {', '.join(dict.fromkeys(claim.layer for claim in no))} ({no[0].source})"
         else:
-            reasons.append(f"no layer of it is documented for {feature}")
-    return Answer(requirement, False, "; ".join(reasons), "documented")
+            reasons.append(f"nobody tried {feature} here, and no document of its layers speaks of it")
+            continue
+        silent = False
+        reasons.append(reason)
+    if silent:
+        return Answer(" or ".join(group), False, f"{'; '.join(reasons)}: `strata features` tries it", "not known")
+    return Answer(" or ".join(group), False, "; ".join(reasons), "documented")
 
 
 def _memory(

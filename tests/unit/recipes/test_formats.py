@@ -88,7 +88,6 @@ CURTIN = {
     "bcache": ({"id", "type"}, {"name", "backing_device", "cache_device", "cache_mode"}),
     "format": ({"id", "type", "volume", "fstype"}, {"name", "preserve", "uuid", "label"}),
     "mount": ({"id", "type"}, {"path", "device", "fstype", "options", "spec"}),
-    "zpool": ({"id", "type", "pool", "vdevs"}, {"pool_properties", "fs_properties", "mountpoint"}),
 }
 
 
@@ -98,7 +97,6 @@ CURTIN = {
         ("disk | ext4(noatime)", ["disk"]),
         ("3*disk | md(raid1, spares=1) | lvm | xfs", ["disk", "disk", "disk"]),
         ("hdd + ssd | bcache(writeback) | btrfs(compress=zstd)", ["hdd", "ssd"]),
-        ("disk | zfs(compression=lz4, ashift=12)", ["disk"]),
     ],
 )
 def test_curtin_knows_every_word(text: str, roles: list[str]) -> None:

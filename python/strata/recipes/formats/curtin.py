@@ -131,29 +131,8 @@ def _file_system(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
     return [formatted, mounted | ({"options": mount.options} if mount.options else {})]
 
 
-def _pool(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
-    values = _only(layer, "compression", "atime", "xattr", "recordsize", "ashift", "sync", "primarycache", "logbias")
-    if len(below) > 1:
-        raise BadInput(
-            "--as curtin: its pools stripe over devices and have no words for mirrors or raidz; take --as shell."
-        )
-    properties = {name: _text(values[name]) for name in ("compression", "atime", "xattr", "recordsize", "sync",
-                  "primarycache", "logbias") if values[name] is not None}  # fmt: skip
-    item: Item = {
-        "id": layer.place.name,
-        "type": "zpool",
-        "pool": layer.place.name,
-        "vdevs": below,
-        "mountpoint": recipe.mount,
-    }
-    item |= {"pool_properties": {"ashift": int(str(values["ashift"]))}} if values["ashift"] is not None else {}
-    return [item | ({"fs_properties": properties} if properties else {})]
-
-
-def _text(value: Value | None) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
-
-
+# Not ZFS: curtin makes a pool of version 28 whose root is never mounted unless each of its own choices is taken back
+# (curtin, block/zfs.py, ZPOOL_DEFAULT_PROPERTIES and ZFS_DEFAULT_PROPERTIES).
 _WRITERS: Mapping[str, Callable[[Layer, list[str], Recipe], list[Item]]] = {
     "disk": _disk,
     "md": _raid,
@@ -162,7 +141,6 @@ _WRITERS: Mapping[str, Callable[[Layer, list[str], Recipe], list[Item]]] = {
     "ext4": _file_system,
     "xfs": _file_system,
     "btrfs": _file_system,
-    "zfs": _pool,
 }
 
 FORMAT = Format("curtin", "a storage configuration for curtin (Ubuntu's autoinstall, MAAS)", write)
