@@ -157,25 +157,27 @@ def _feature(
 
 def _lacking(stack: Stack, group: tuple[str, ...], known: Documents, tried: Mapping[str, Tried]) -> Answer:
     """Why it has none of these, or is not known to have one."""
-    reasons, silent = [], True
+    reasons: list[str] = []
+    known_by: list[Basis] = []
     for feature in group:
         _, otherwise, no = _claims(stack, feature, known)
+        basis: Basis = "documented"
         if feature in tried:
-            reason = f"no {feature}: {tried[feature].why}"
+            reason, basis = f"no {feature}: {tried[feature].why}", "tried"
         elif feature == "disk-loss":
-            reason = "no disk-loss: there is a disk whose loss takes data with it"
+            reason, basis = "no disk-loss: there is a disk whose loss takes data with it", "plan"
         elif otherwise:
             reason = f"{feature}: {otherwise[0].layer} only with {otherwise[0].terms.text} ({otherwise[0].source})"
         elif no:
             reason = f"no {feature}: {', '.join(dict.fromkeys(claim.layer for claim in no))} ({no[0].source})"
         else:
-            reasons.append(f"nobody tried {feature} here, and no document of its layers speaks of it")
-            continue
-        silent = False
+            reason = f"nobody tried {feature} here, and no document of its layers speaks of it: `strata features` tries"
+            basis = "not known"
         reasons.append(reason)
-    if silent:
-        return Answer(" or ".join(group), False, f"{'; '.join(reasons)}: `strata features` tries it", "not known")
-    return Answer(" or ".join(group), False, "; ".join(reasons), "documented")
+        known_by.append(basis)
+    # one of them that nobody knows of may be had
+    all_of_it = "not known" if "not known" in known_by else known_by[0]
+    return Answer(" or ".join(group), False, "; ".join(reasons), all_of_it)
 
 
 def _memory(
