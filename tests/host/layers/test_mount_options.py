@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from strata.hosts.local import LocalHost
 from strata.layers import drivers
 from strata.layers._filesystem import FileSystem
 from strata.layers._options import Option
@@ -18,8 +19,8 @@ COMPANIONS: dict[tuple[str, str], dict[str, Value]] = {
 }
 """Options that an option cannot do without."""
 
-NEEDS_CONFIG = {"uquota", "gquota", "pquota"}
-"""XFS quotas are an option of the kernel's build."""
+NEEDS_CONFIG = dict.fromkeys(("uquota", "gquota", "pquota"), "xfs quotas") | {"prjquota": "ext4 quotas"}
+"""Quotas are an option of the kernel's build; the fact that says that they were left out."""
 
 VALUES: dict[str, list[Value]] = {
     "compress": ["zstd", "zstd:9", "lzo", "zlib", "zlib:1"],
@@ -60,6 +61,11 @@ def cases() -> Iterator[tuple[str, str, Value]]:
                     yield name, option.param.name, value
 
 
+@pytest.fixture(scope="module")
+def without() -> frozenset[str]:
+    return LocalHost("test").facts([], "/").without
+
+
 @pytest.fixture
 def disk(bench: Bench) -> Built:
     made = bench.disk()
@@ -68,14 +74,18 @@ def disk(bench: Bench) -> Built:
 
 
 @pytest.mark.parametrize(("name", "option", "value"), list(cases()), ids=str)
-def test_an_option_is_in_force(bench: Bench, disk: Built, name: str, option: str, value: Value) -> None:
+def test_an_option_is_in_force(
+    bench: Bench, disk: Built, without: frozenset[str], name: str, option: str, value: Value
+) -> None:
     asked = COMPANIONS.get((name, option), {}) | {option: value}
     built = bench.put_values(name, [disk], asked)
     *before, mount = built.steps
     do(before)
     done = execute(mount.do)
-    if done.exit_code and option in NEEDS_CONFIG:
-        pytest.skip("this kernel is built without XFS quotas")
+    needed = NEEDS_CONFIG.get(option)
+    assert needed not in without or done.exit_code, f"the facts say that there are no {needed}"
+    if done.exit_code and needed:
+        pytest.skip(f"this kernel is built without {needed}")
     assert done.exit_code == 0, done
     assert built.differences() == []
     undo(built.steps)
