@@ -21,17 +21,18 @@ VOLUMES = (
     "2*disk | md(raid1)",
 )
 IMAGES = ("disk | {ext4, xfs} | {raw, qcow2}",)
+# with a base size wherever the engine takes one
 ENGINES = (
-    "disk | xfs(pquota) | {docker(overlay2, base_size=256M), podman(overlay, base_size=256M)}",
-    "disk | ext4 | {docker(vfs), containerd(overlayfs), incus(dir), lxd(dir)}",
+    "disk | xfs(pquota) | {docker(overlay2, base_size=256M), docker(vfs, base_size=256M)}",
+    "disk | xfs(pquota) | podman(overlay, base_size=256M)",
+    "disk | ext4(prjquota) | {incus(dir, base_size=256M), lxd(dir, base_size=256M)}",
+    "disk | ext4 | {containerd(overlayfs), podman(user=nobody)}",
     # Docker 25 dropped it
-    "disk | debian(12) | ext4 | docker(devicemapper)",
-    "disk | btrfs(quotas) | docker(btrfs, base_size=256M)",
-    "disk | btrfs | {incus(btrfs), lxd(btrfs)}",
-    "disk | zfs | {docker(zfs, base_size=256M), incus(zfs), lxd(zfs)}",
+    "disk | debian(12) | ext4 | docker(devicemapper, base_size=256M)",
+    "disk | btrfs(quotas) | {docker(btrfs, base_size=256M), incus(btrfs, base_size=256M), lxd(btrfs, base_size=256M)}",
+    "disk | zfs | {docker(zfs, base_size=256M), incus(zfs, base_size=256M), lxd(zfs, base_size=256M)}",
     "disk | lvmthin(zero=off, chunk=512K) | {containerd(devmapper, base_size=512M), incus(lvm, base_size=512M)}",
     "disk | lvmthin(zero=off, chunk=512K) | lxd(lvm, base_size=512M)",
-    "disk | ext4 | podman(user=nobody)",
 )
 
 STACKS: tuple[str, ...] = (*FILE_SYSTEMS, *VOLUMES, *IMAGES, *ENGINES)

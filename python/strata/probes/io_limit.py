@@ -1,4 +1,4 @@
-"""An I/O limit holds: writes that the kernel is to hold at 4 MiB a second take as long as they should."""
+"""An I/O limit holds: writes that the kernel is to hold at a quarter of their speed take as long as they should."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from strata.probes._engine import ENGINE, TOOLS
 from strata.probes._probe import MIB, SHELL, Finding, Probe, number
 from strata.probes._probe import TOOLS as OF_SHELL
 
-_LIMIT_MIB, _DATA_MIB = 4, 16
-_OVER = 1.5  # of the limit, that the rate may reach: a limit lets some through at its start
+_DATA_MIB = 16
+# Of the speed without a limit, and in bounds: a limit lets some through at its start, and 16 MiB are to last longer.
+_PART, _LEAST, _MOST = 4, MIB // 4, 4 * MIB
+_OVER = 1.5  # of the limit, that the rate may reach
 _FASTER = 2.0  # of the limit, that it has to be without
 
 # Of a directory or a device: a control group of our own around the process that writes.
@@ -23,6 +25,13 @@ _SCRIPT = (
         + """\
 one=$(findmnt --noheadings --list --types cgroup --options blkio --output TARGET | head -n 1)
 if [ -n "$one" ]; then say version 1; else say version 2; fi
+# Bytes a second, for what took $1 seconds without a limit.
+limit() {
+  awk -v s="$1" 'BEGIN {
+    l = s > 0 ? DATA * 1048576 / s / PART : MOST
+    printf "%d", l > MOST ? MOST : l < LEAST ? LEAST : l
+  }'
+}
 if [ ! -d "$1" ] && [ ! -b "$1" ]; then
   image DATA || exit 1
   timed() {
@@ -31,8 +40,9 @@ if [ ! -d "$1" ] && [ ! -b "$1" ]; then
     since "$start"
   }
   container free || exit 1
-  say free "$(timed free)"
-  if container held limit:write-bps=$((LIMIT * 1048576)) 2>/tmp/strata-probe-$$; then
+  free=$(timed free); say free "$free"
+  limit=$(limit "$free"); say limit "$limit"
+  if container held "limit:write-bps=$limit" 2>/tmp/strata-probe-$$; then
     say held "$(timed held)"
   else
     say said "$(line </tmp/strata-probe-$$)"
@@ -54,13 +64,6 @@ mkdir "$group" || exit 1
 file=$1
 if [ -d "$1" ]; then file=$1/file list=$(devices "$1") way=; else list=$source way=oflag=direct; fi
 case $file in /dev/zvol/*) list=$(pool_disks "$(pool_of "$file")") ;; esac
-for each in $list; do
-  node=$(readlink -f "/sys/class/block/$(kernel_name "$each")")
-  [ ! -e "$node/partition" ] || node=${node%/*}
-  if [ -e "$group/io.max" ]; then echo "$(cat "$node/dev") wbps=$((LIMIT * 1048576))" >"$group/io.max"
-  else echo "$(cat "$node/dev") $((LIMIT * 1048576))" >"$group/blkio.throttle.write_bps_device"
-  fi || exit 1
-done
 head --bytes DATAM /dev/urandom >/tmp/strata-probe-$$
 within() { sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$group" "$@"; }
 timed() {
@@ -68,8 +71,16 @@ timed() {
   "$@" dd if=/tmp/strata-probe-$$ of="$file" bs=1M $way conv=fsync status=none || return 1
   since "$start"
 }
-say free "$(timed env)"
+free=$(timed env); say free "$free"
 [ -b "$file" ] || rm -f -- "$file"
+limit=$(limit "$free"); say limit "$limit"
+for each in $list; do
+  node=$(readlink -f "/sys/class/block/$(kernel_name "$each")")
+  [ ! -e "$node/partition" ] || node=${node%/*}
+  if [ -e "$group/io.max" ]; then echo "$(cat "$node/dev") wbps=$limit" >"$group/io.max"
+  else echo "$(cat "$node/dev") $limit" >"$group/blkio.throttle.write_bps_device"
+  fi || exit 1
+done
 say held "$(timed within)"
 [ -b "$file" ] || rm -f -- "$file"
 rm -f /tmp/strata-probe-$$
@@ -77,34 +88,39 @@ for pause in 0.1 0.5 2 5; do rmdir "$group" 2>/dev/null && break; sleep "$pause"
 [ -z "${took:-}" ] || echo -io >"$two/cgroup.subtree_control" 2>/dev/null
 true"""
     )
-    .replace("LIMIT", str(_LIMIT_MIB))
     .replace("DATA", str(_DATA_MIB))
+    .replace("PART", str(_PART))
+    .replace("LEAST", str(_LEAST))
+    .replace("MOST", str(_MOST))
 )
 
 
 def judge(found: Mapping[str, str]) -> Finding:
     if found.get("method") == "none":
         return Finding(None, "this kernel limits no I/O by control groups here")
-    free, held = number(found, "free"), number(found, "held")
+    free, limit, held = number(found, "free"), number(found, "limit"), number(found, "held")
     if found.get("said") and held is None:
         return Finding(False, f"no limit can be set: {found['said']}")
-    if not free or not held:
+    if not free or not limit or not held:
         return Finding(None, "the probe does not say how long it wrote")
-    without, with_it = _DATA_MIB / free, _DATA_MIB / held
+    without, with_it, allowed = _DATA_MIB / free, _DATA_MIB / held, limit / MIB
     by = f" by version {found['version']} of control groups" if "version" in found else ""
-    why = f"{with_it:.1f} MiB/s where {_LIMIT_MIB} MiB/s were allowed{by}, and {without:.1f} MiB/s without a limit"
-    if without < _FASTER * _LIMIT_MIB:
+    why = f"{with_it:.1f} MiB/s where {allowed:.1f} MiB/s were allowed{by}, and {without:.1f} MiB/s without a limit"
+    if without < _FASTER * allowed:
         return Finding(None, f"{why}: it is too slow for the limit to show")
-    return Finding(with_it <= _OVER * _LIMIT_MIB, why, {"limited_bandwidth": with_it})
+    return Finding(with_it <= _OVER * allowed, why, {"limited_bandwidth": with_it, "allowed_bandwidth": allowed})
 
 
 PROBE = Probe(
     name="io-limit",
-    about="Writes 16 MiB to the disk, by itself and held at 4 MiB a second by the kernel's control groups.",
+    about="Writes 16 MiB to the disk, by itself and held at a quarter of that by the kernel's control groups.",
     accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK, Kind.ENGINE}),
     script=_SCRIPT,
     judge=judge,
-    metrics=(Metric("limited_bandwidth", "MiB/s", "neither", "bytes per second where 4 MiB a second were allowed"),),
+    metrics=(
+        Metric("limited_bandwidth", "MiB/s", "neither", "speed of writes that are held"),
+        Metric("allowed_bandwidth", "MiB/s", "neither", "what they are held at: a quarter of their own speed"),
+    ),
     data_bytes=4 * _DATA_MIB * MIB,
     tools={"blockdev": "util-linux", **TOOLS, **OF_SHELL},
 )
