@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from types import MappingProxyType
 
 from strata.advice.elsewhere import Elsewhere, elsewhere
-from strata.advice.judge import Basis, Judged, features, judge
+from strata.advice.judge import Answer, Basis, Judged, features, judge
 from strata.advice.requirements import Requirements
 from strata.advice.tried import tried
 from strata.analysis import modelled
@@ -24,6 +25,7 @@ from strata.probes import PREFIX
 from strata.published import Study
 from strata.published.documented import Documents
 
+_CAN_BE_BUILT = "can be built here"
 _SHOWN = 4  # trade-offs of each side, the largest first
 
 
@@ -72,8 +74,10 @@ def advise(
     drivers: Mapping[str, LayerDriver],
     known: Documents,
     studies: Sequence[Study] = (),
+    misplaced: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Advice:
     """`stacks`: all candidates. `runs`: by name; the first that has figures of a stack that may be chosen decides.
+    `misplaced`: stacks that no machine can build, and why.
 
     Raises BadInput when there are no candidates, or weights name no workload.
     """
@@ -82,6 +86,7 @@ def advise(
     done = tried(runs, stacks)
     machines = {name: _machine(view) for name, view in runs.items()}
     judged = {stack.text: judge(stack, wanted, drivers, known, done.get(stack.text)) for stack in stacks}
+    judged = _built(judged, runs, misplaced)
     fit = [text for text, each in judged.items() if not each.unmet]
     out = tuple(each for each in judged.values() if each.unmet)
     if not fit:
@@ -102,6 +107,27 @@ def advise(
         if ranking is not None and ranking.rows:
             return with_published(_advice(name, view, ranking, judged, fit, out, of, machines))
     return with_published(Advice(None, None, (), (), tuple(judged[text] for text in fit), out, (), (), (), machines))
+
+
+def _built(
+    judged: Mapping[str, Judged], runs: Mapping[str, View], misplaced: Mapping[str, Sequence[str]]
+) -> dict[str, Judged]:
+    """With one answer more where a stack cannot be built, or a run left it out and none built it."""
+    built = {trial.stack: name for name, view in runs.items() for trial in view.trials}
+    why_not = {text: " ".join(reasons) for text, reasons in misplaced.items()}
+    for name, view in runs.items():
+        why_not |= {skip.stack: f"left out of {name}: {' '.join(skip.reasons)}" for skip in view.skipped}
+    if not any(text in why_not and text not in built for text in judged):
+        return dict(judged)
+
+    def answer(text: str) -> Answer:
+        if text in built:
+            return Answer(_CAN_BE_BUILT, True, f"{built[text]} built it", "tried")
+        if text in why_not:
+            return Answer(_CAN_BE_BUILT, False, why_not[text], "plan")
+        return Answer(_CAN_BE_BUILT, True, "nothing is known against it, and no run built it", "not known")
+
+    return {text: replace(each, answers=(*each.answers, answer(text))) for text, each in judged.items()}
 
 
 def _machine(view: View) -> tuple[str, ...]:

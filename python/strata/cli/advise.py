@@ -22,6 +22,7 @@ from strata.model import Stack, View
 from strata.published import Study
 from strata.published.documented import documents
 from strata.report import advice
+from strata.run import plan
 from strata.store import reader
 
 
@@ -70,7 +71,9 @@ def answer(file: Path | None, runs: Sequence[Path], flags: Flags) -> tuple[choos
     # what `strata features` made is a run for each kind; a directory without any is refused by the reader
     each = [run for path in runs for run in features.runs_in(path) or [path]]
     views = {str(path): reader.view(path) for path in each}
-    found = choosing.advise(_candidates(views, wanted), views, wanted, layers.drivers(), known, _studies())
+    stacks, drivers = _candidates(views, wanted), layers.drivers()
+    misplaced = {stack.text: reasons for stack in stacks if (reasons := plan.misplaced(stack, drivers))}
+    found = choosing.advise(stacks, views, wanted, drivers, known, _studies(), misplaced)
     return found, requirements.described(wanted)
 
 

@@ -37,6 +37,7 @@ TOOLS = ("sh", "mkdir", "rm", "sync", "blockdev", "losetup", "lsblk", "wipefs", 
 
 # Of a visit that is only planned.
 _NO_RUN = "0" * 32
+_AMPLE_BYTES = 1 << 40  # of a disk, where it is to stop nothing
 _ENGINE = "strata-engine"
 _PORT = 10809  # a guest of a lab is told the ports that are free then
 
@@ -285,6 +286,19 @@ class _Sizes:
             for disk in self._of(role)[:count]
             if disk.device is None
         )
+
+
+def misplaced(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
+    """Why no machine can build it, by its layers alone; none: nothing is known against it."""
+    reasons = unfit.of_arity(stack, drivers) + unfit.of_nested(stack, drivers) + unfit.of_order(stack, drivers)
+    reasons += unfit.of_forgetful(stack, drivers)
+    if not reasons:
+        disks = [Disk(role, _AMPLE_BYTES) for role, count in stack.disks().items() for _ in range(count)]
+        try:
+            _laid_out(stack, drivers, disks, "/")
+        except BadInput as error:
+            reasons += [str(problem) for problem in error.problems]
+    return list(dict.fromkeys(reasons))
 
 
 def _laid_out(

@@ -20,9 +20,10 @@ from strata.analysis.noise import Noise
 from strata.campaign import parse_stacks
 from strata.errors import BadInput
 from strata.layers import catalogue, drivers
-from strata.model import Facts, Metric, Outcome, Stack, TrialResult, View, WorkloadView
+from strata.model import Facts, Metric, Outcome, Skipped, Stack, TrialResult, View, WorkloadView
 from strata.published.documented import documents
 from strata.report import advice as report
+from strata.run import plan
 
 from .views import empty
 
@@ -347,6 +348,35 @@ def test_what_no_candidate_has_together_conflicts() -> None:
     assert all(len(each.unmet) == 1 for each in found.nearest)
     text = report.render(found, described(read(PROXMOX)))
     assert "No candidate has" in text and "What comes nearest" in text
+
+
+def test_what_a_run_left_out_is_not_among_what_could_be_measured() -> None:
+    candidates = ["disk | ext4(prjquota)", "disk | ext4", "disk | xfs"]
+    without = Skipped("disk | ext4(prjquota)", ("The kernel was built without quotas for ext4; boot another.",))
+    run = dataclasses.replace(measured({"disk | xfs": 100.0}), skipped=(without,))
+    found = advise([stack(text) for text in candidates], {"runs/a": run}, read("needs: [grow]"), drivers(), KNOWN)
+    assert found.choice is not None and found.choice.judged.stack == "disk | xfs"
+    assert [each.stack for each in found.unmeasured] == ["disk | ext4"]
+    assert [each.stack for each in found.ruled_out] == ["disk | ext4(prjquota)"]
+    text = report.render(found, [])
+    assert "left out of runs/a: The kernel was built without quotas for ext4; boot another. [plan]" in text
+    assert "can be built here: runs/a built it [tried]" in text
+
+    # another run that built it knows better
+    other = measured({"disk | ext4(prjquota)": 50.0})
+    found = advise(
+        [stack(text) for text in candidates], {"runs/a": run, "runs/b": other}, Requirements(), drivers(), KNOWN
+    )
+    assert found.ruled_out == ()
+
+
+def test_what_no_machine_can_build_comes_with_its_reason() -> None:
+    candidates = [stack("disk | ext4 | docker(btrfs)"), stack("disk | btrfs | docker(btrfs)")]
+    misplaced = {each.text: reasons for each in candidates if (reasons := plan.misplaced(each, drivers()))}
+    assert list(misplaced) == ["disk | ext4 | docker(btrfs)"]
+    found = advise(candidates, {}, Requirements(), drivers(), KNOWN, misplaced=misplaced)
+    assert [each.stack for each in found.unmeasured] == ["disk | btrfs | docker(btrfs)"]
+    assert "needs btrfs below it" in found.ruled_out[0].unmet[0].why
 
 
 def test_the_pair_that_conflicts_is_named() -> None:
