@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -253,9 +253,10 @@ def advise(
         str | None, typer.Option("--capacity", metavar="SIZE", help="of the disks, where the memory grows with them")
     ] = None,
     survive: Annotated[str | None, typer.Option("--survive", metavar="N-disk", help="whichever they are")] = None,
-    no_writeback_risk: Annotated[
-        bool, typer.Option("--no-writeback-risk", help="no write that was acknowledged can be lost")
-    ] = False,
+    no: Annotated[
+        Literal["writeback-risk"] | None,
+        typer.Option("--no", help="what it must not have: a way to lose a write that was acknowledged"),
+    ] = None,
     disks: Annotated[list[str], typer.Option("--disks", metavar="ROLE=N", help="what is at hand")] = [],  # noqa: B006
     weights: _Weights = None,
     json: _Json = False,
@@ -263,7 +264,7 @@ def advise(
     """The choice: what is ruled out and why, the ranking of the rest, and what each would cost."""
     from strata.cli import advise
 
-    flags = advise.Flags(needs, max_memory, capacity, survive, no_writeback_risk, disks, weights)
+    flags = advise.Flags(needs, max_memory, capacity, survive, no == "writeback-risk", disks, weights)
     advise.advise(file, runs, flags, json)
 
 

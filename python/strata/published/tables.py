@@ -20,6 +20,7 @@ class Row:
     feature: str | None  # as it is called here; None: nothing here tries it
     untried: str  # why not
     says: Mapping[str, bool]  # of each backend
+    only: Mapping[str, re.Pattern[str]]  # of a backend: of which of its stacks, by their texts; of all that are not here
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,10 @@ def printed_of(stack: str) -> Iterator[Printed]:
     for table in tables():
         backend = table.backend_of(stack)
         for row in table.rows:
-            if backend is not None and row.feature is not None and backend in row.says:
+            if backend is None or row.feature is None or backend not in row.says:
+                continue
+            only = row.only.get(backend)
+            if only is None or only.search(stack):
                 yield Printed(
                     f"{table.system} {table.version}",
                     backend,
@@ -79,10 +83,17 @@ def _table(data: Mapping[str, Any]) -> Table:
         data["source"],
         {name: tuple(re.compile(each) for each in like) for name, like in data["backends"].items()},
         dict(data["conditions"]),
-        tuple(
-            Row(row["printed"], row["feature"], row.get("untried", ""), {k: _yes(v) for k, v in row["says"].items()})
-            for row in data["features"]
-        ),
+        tuple(map(_row, data["features"])),
+    )
+
+
+def _row(data: Mapping[str, Any]) -> Row:
+    return Row(
+        data["printed"],
+        data["feature"],
+        data.get("untried", ""),
+        {backend: _yes(said) for backend, said in data["says"].items()},
+        {backend: re.compile(like) for backend, like in data.get("only", {}).items()},
     )
 
 
