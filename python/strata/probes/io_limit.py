@@ -28,8 +28,10 @@ if [ -n "$one" ]; then say version 1; else say version 2; fi
 # Bytes a second, for what took $1 seconds without a limit.
 limit() {
   awk -v s="$1" 'BEGIN {
-    l = s > 0 ? DATA * 1048576 / s / PART : MOST
-    printf "%d", l > MOST ? MOST : l < LEAST ? LEAST : l
+    l = (s > 0) ? DATA * 1048576 / s / PART : MOST
+    if (l > MOST) l = MOST
+    if (l < LEAST) l = LEAST
+    printf "%d", l
   }'
 }
 if [ ! -d "$1" ] && [ ! -b "$1" ]; then

@@ -20,7 +20,7 @@ class Row:
     feature: str | None  # as it is called here; None: nothing here tries it
     untried: str  # why not
     says: Mapping[str, bool]  # of each backend
-    only: Mapping[str, re.Pattern[str]]  # of a backend: of which of its stacks, by their texts; of all that are not here
+    only: Mapping[str, re.Pattern[str]]  # backend -> of which of its stacks, by their texts; not here: all
 
 
 @dataclass(frozen=True, slots=True)
