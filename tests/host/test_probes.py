@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from strata.hosts.local import LocalHost
 from strata.probes import Finding, probes
 from strata.probes._probe import words
 
@@ -97,3 +98,17 @@ def test_what_is_known_of_a_file_system_is_found(mounted: tuple[str, Mounted]) -
     made = ("live", "held", "tenant", "disk", "one", "two")
     left = [path for path in place.path.rglob("*") if path.name in made]
     assert left == [], "a probe left something that it made"
+
+
+def test_a_limit_of_the_writes_to_a_device_holds(tmp_path: Path) -> None:
+    if not LocalHost("test").facts([], "/").io_control:
+        pytest.skip("this kernel limits no I/O")
+    disk = tmp_path / "disk.img"
+    run("truncate", "--size=64M", str(disk))
+    loop = run("losetup", "--find", "--show", str(disk)).strip()
+    try:
+        probe = probes()["io-limit"]
+        finding = probe.judge(words(run("sh", "-c", probe.script, "sh", loop)))
+    finally:
+        run("losetup", "--detach", loop)
+    assert finding.holds, finding
