@@ -274,11 +274,13 @@ def as_fixed(model: DiskModel, mips: int = USUAL_MIPS) -> Fixed | None:
     return None
 
 
-def served_by(model: DiskModel, mips: int = USUAL_MIPS) -> str:
-    """For people: what carries a model by the virtual clock."""
+def served_by(model: DiskModel, mips: int = USUAL_MIPS, cost_us: float | None = None) -> str:
+    """For people: what carries a model by the virtual clock. `cost_us`: what a request costs `strata-engine disk`
+    there, where that was measured."""
     fixed = as_fixed(model, mips)
     if fixed is None:
-        return f"{model.name}, every request computed by strata-engine disk"
+        cost = "" if cost_us is None else f", which takes {cost_us:.1f} us more for each"
+        return f"{model.name}, every request computed by strata-engine disk{cost}"
     said = f"{model.name}, by null_blk: {fixed.servers} requests at a time, {fixed.time_us:g} us each"
     if fixed.bytes_per_s is not None:
         said += f", reads like writes, and {fixed.bytes_per_s / 1e6:.0f} MB/s at most"
@@ -290,9 +292,11 @@ def served_by(model: DiskModel, mips: int = USUAL_MIPS) -> str:
     )
 
 
-def caveats(role: str, model: DiskModel, virtual: bool, mips: int = USUAL_MIPS) -> tuple[str, ...]:
-    """Sentences that must stand beside every figure measured on disks of this role."""
-    said = [f"Disks of the role {role} are modelled: {served_by(model, mips)}."] if virtual else []
+def caveats(
+    role: str, model: DiskModel, virtual: bool, mips: int = USUAL_MIPS, cost_us: float | None = None
+) -> tuple[str, ...]:
+    """Sentences that must stand beside every figure measured on disks of this role. `cost_us`: as for `served_by`."""
+    said = [f"Disks of the role {role} are modelled: {served_by(model, mips, cost_us)}."] if virtual else []
     if virtual and any(model.faults.values()):
         said.append(
             f"Disks of the role {role} fail as their model says: {', '.join(k for k, v in model.faults.items() if v)}."

@@ -81,6 +81,7 @@ class LabSites:
     guests_bytes: int | None = None  # what guests within the machine take of its memory; None: none run there
     disposable: bool = True
     _saved: dict[str, SavedState] = field(default_factory=dict)  # by variant
+    _cost_us: float | None = None  # of a request, where `strata-engine disk` serves; seen by `look`
 
     def variant(self, stack: Stack) -> str:
         """ "13" or "13/6.12": the release and the kernel, of which a stack may name its own.
@@ -102,7 +103,14 @@ class LabSites:
     @contextmanager
     def look(self, variant: str) -> Iterator[Host]:
         with TemporaryDirectory(prefix="strata-lab-") as directory, self._machine(variant, Path(directory), 0) as both:
+            if self.testbed.clock == "virtual" and self._served():
+                said = both[1].run(Command(("cat", models.COST_FILE))).stdout.strip()
+                self._cost_us = int(said) / 1000 if said.isdecimal() else None
             yield both[1]
+
+    def _served(self) -> bool:
+        """Whether `strata-engine disk` serves any of the disks."""
+        return any(models.as_fixed(model, self.testbed.mips) is None for model in self.models.values())
 
     def describe(self, facts: Facts) -> Facts:
         """Raises Refused when the machine cannot have disks of these models."""
@@ -113,7 +121,7 @@ class LabSites:
         modelled = tuple(
             text
             for role, model in self.models.items()
-            for text in models.caveats(role, model, virtual, self.testbed.mips)
+            for text in models.caveats(role, model, virtual, self.testbed.mips, self._cost_us)
         )
         if virtual:
             caveats = (EXACT.format(self.testbed.mips), *((SEVERAL,) if self.testbed.cpus > 1 else ()), *modelled)

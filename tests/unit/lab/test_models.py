@@ -151,6 +151,16 @@ def test_flash_is_too_fast_to_be_computed_and_null_blk_reads_as_it_does() -> Non
         assert "flushes" not in models.served_by(replace(models.find(name), write_cache="protected"))
 
 
+def test_what_serving_costs_stands_beside_the_figures_where_the_engine_serves() -> None:
+    (said,) = models.caveats("hdd", models.find("hdd-7200"), virtual=True, cost_us=16.94)
+    assert said == (
+        "Disks of the role hdd are modelled: hdd-7200, every request computed by strata-engine disk, which takes "
+        "16.9 us more for each."
+    )
+    (flash,) = models.caveats("ssd", models.find("ssd-sata"), virtual=True, cost_us=16.94)
+    assert "16.9" not in flash
+
+
 def test_flash_has_the_bandwidth_of_its_model() -> None:
     # Stated: 545 MB/s and 3.5 GB/s of sequential reads, of which the interface takes its part.
     for name, stated in (("ssd-sata", 545e6), ("nvme", 3.5e9)):
