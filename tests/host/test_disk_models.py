@@ -9,6 +9,7 @@ import pytest
 
 from strata.hosts.local import LocalHost
 from strata.lab import models, probe
+from strata.lab.probe import Device, Seen
 from strata.model import Command
 
 pytestmark = pytest.mark.host
@@ -56,3 +57,37 @@ def test_a_lone_read_takes_as_long_as_the_formula_that_probes_fit_by_says(shown:
                 assert probe.lone_read_us(service, size) == pytest.approx(us, rel=0.2 if size > 4096 else 0.01)
             depths = dict(entry["claims"]["random_read_us_by_depth"])
             assert depths[1] == pytest.approx(said[4096], rel=0.01) and depths[32] >= depths[1]
+
+
+@pytest.mark.parametrize(
+    ("cache_mib", "settle_ms", "command_us"), [(128, 1.0, 300.0), (64, 0.5, 200.0), (32, 2.0, 500.0)], ids=str
+)
+def test_a_probe_of_a_disk_that_turns_finds_the_cache_and_the_arm_that_the_engine_gave_it(
+    cache_mib: int, settle_ms: float, command_us: float
+) -> None:
+    size = 4 << 30
+    document = json.loads(json.dumps(models.find("hdd-7200").document))
+    document["service"]["hdd"] |= {
+        "cache_bytes": cache_mib << 20,
+        "write_settle_ms": settle_ms,
+        "command_us": command_us,
+    }
+    host = LocalHost("test-disk-models")
+    argv = (host.engine, "disk", "models", "--model=-", "--json", f"--size={size}")
+    (entry,) = json.loads(host.run(Command(argv, timeout_s=120.0, stdin=json.dumps(document))).stdout)
+    claims = entry["claims"]
+    seen = {f"depth {depth}": Seen(depth * 1e6 / us, 0, us) for depth, us in claims["random_read_us_by_depth"]}
+    seen |= {f"burst {size >> 20} MiB": Seen(1, 0, us) for size, us in claims["random_write_us_by_burst"]}
+    seen |= {
+        "write": Seen(1, 0, 1e6 / claims["random_writes_per_s"]),
+        "flushed": Seen(1, 0, 1e6 / claims["flushed_writes_per_s"]),
+        "writes": Seen(claims["random_writes_deep_per_s"], 0, 1),
+        "written": Seen(1, claims["sequential_write_bytes_per_s"], 1),
+        "start": Seen(1, claims["sequential_read_bytes_per_s"], 1),
+        "end": Seen(1, claims["sequential_read_end_bytes_per_s"], 1),
+    }
+    found = probe.fit(Device("/new", size, True, "volatile", 32, scratch=True), seen)
+    assert found.service["command_us"] == pytest.approx(command_us, abs=1)
+    assert found.service["write_settle_ms"] == pytest.approx(settle_ms, abs=0.1)
+    assert found.service["cache_bytes"] == pytest.approx(cache_mib << 20, rel=0.1)
+    assert {"command_us", "write_settle_ms", "cache_bytes"}.isdisjoint(found.assumed)

@@ -9,6 +9,10 @@ use crate::parameters::{Model, Service};
 /// Bytes of the random reads whose time is claimed.
 const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
+/// Sizes of the bursts whose time is claimed, and of their writes.
+const BURSTS: [u64; 6] = [8 << 20, 64 << 20, 128 << 20, 256 << 20, 512 << 20, 1 << 30];
+const OF_A_BURST: u64 = 256 << 10;
+
 /// Figures of a model on an otherwise idle disk. Random requests are of 4 KiB, sequential ones of 128 KiB.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Claims {
@@ -34,6 +38,9 @@ pub struct Claims {
     pub worn_random_writes_deep_per_s: Option<f64>,
     /// Random writes per second, each followed by a flush.
     pub flushed_writes_per_s: f64,
+    /// Mean time of random writes of 256 KiB, one at a time, so many bytes of them after the cache was empty; of a disk
+    /// with arms: (bytes, microseconds).
+    pub random_write_us_by_burst: Vec<(u64, f64)>,
     /// Bytes per second read in order from the start of the disk.
     pub sequential_read_bytes_per_s: f64,
     /// Bytes per second read in order at the end of the disk.
@@ -90,6 +97,15 @@ pub fn claims(model: &Model, size_bytes: u64) -> Result<Claims, String> {
     let write = measure(&model, &load(Kind::Write, true, 4096, 1, 0))?;
     let write_deep = measure(&model, &load(Kind::Write, true, 4096, deep, fill(&model)))?;
     let flushed = measure(&model, &load(Kind::WriteAndFlush, true, 4096, 1, 10))?;
+    let bursts = if matches!(model.service, Service::Hdd(_)) { &BURSTS[..] } else { &[] };
+    let by_burst = bursts
+        .iter()
+        .filter(|&&bytes| bytes <= size_bytes / 2)
+        .map(|&bytes| {
+            let some = Load { requests: bytes / OF_A_BURST, ..load(Kind::Write, true, OF_A_BURST, 1, 0) };
+            Ok((bytes, measure(&model, &some)?.mean_us))
+        })
+        .collect::<Result<Vec<_>, String>>()?;
     let in_order = load(Kind::Read, false, 128 << 10, deep.min(32), 100);
     let read_end =
         Load { start_bytes: size_bytes / 16 * 15 / 4096 * 4096, span_bytes: size_bytes / 16, ..in_order.clone() };
@@ -115,6 +131,7 @@ pub fn claims(model: &Model, size_bytes: u64) -> Result<Claims, String> {
         random_writes_deep_per_s: write_deep.per_s,
         worn_random_writes_deep_per_s: worn,
         flushed_writes_per_s: flushed.per_s,
+        random_write_us_by_burst: by_burst,
         sequential_read_bytes_per_s: sequential_read.bytes_per_s,
         sequential_read_end_bytes_per_s: sequential_read_end.bytes_per_s,
         sequential_write_bytes_per_s: sequential_write.bytes_per_s,

@@ -28,7 +28,13 @@ SIZES = (4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
 SPANS = (0.001, 0.01, 0.1, 0.3, 1.0)
 """Parts of the disk within which random reads tell how long its seeks are."""
 
+BURSTS = (8 << 20, 64 << 20, 128 << 20, 256 << 20, 512 << 20, 1 << 30)
+"""Bytes of random writes, one at a time after the cache was empty: those that it does not hold take longer."""
+
 _KIB4 = 4096
+_OF_A_BURST = 256 << 10
+# Bytes a second of random writes of that size that any disk can do.
+_SLOWEST = 1e6
 _IN_ORDER = 128 << 10
 _GIVE_UP_S = 60.0
 # One page, and some of them; all divide the block of the class.
@@ -62,6 +68,7 @@ class Load:
     share: float = 1.0
     at_end: bool = False
     fsync: bool = False
+    burst_bytes: int | None = None  # so many, and no time: from an empty cache to an empty cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +97,26 @@ def loads(device: Device) -> list[Load]:
     if device.scratch:
         found += [
             Load("write", "randwrite"),
-            Load("flushed", "randwrite", fsync=True),
             Load("writes", "randwrite", depths[-1]),
             Load("written", "write", min(32, depths[-1]), _IN_ORDER),
+            Load("flushed", "randwrite", fsync=True),
         ]
+        # the load before them leaves nothing in the cache
+        if device.rotational:
+            found += [
+                Load(_burst(size), "randwrite", block_bytes=_OF_A_BURST, burst_bytes=size)
+                for size in BURSTS
+                if size <= device.size_bytes // 2
+            ]
     return found
 
 
 def _of(size: int) -> str:
     return f"of {size >> 10} KiB"
+
+
+def _burst(size: int) -> str:
+    return f"burst {size >> 20} MiB"
 
 
 def fill(device: Device, seconds: float) -> Command:
@@ -108,6 +126,9 @@ def fill(device: Device, seconds: float) -> Command:
 
 
 def command(device: Device, load: Load, seconds: float) -> Command:
+    if load.burst_bytes is not None:
+        argv = (*_fio(device, load, None), f"--io_size={load.burst_bytes}", "--end_fsync=1")
+        return Command(argv, timeout_s=_GIVE_UP_S + load.burst_bytes / _SLOWEST)
     return Command(_fio(device, load, seconds), timeout_s=_GIVE_UP_S + 3 * seconds)
 
 
@@ -310,6 +331,11 @@ def _hdd(device: Device, seen: Mapping[str, Seen]) -> tuple[dict[str, Any], dict
         "outer_bytes_per_s": round(max(seen["start"].bytes_per_s, seen["end"].bytes_per_s)),
         "inner_bytes_per_s": round(min(seen["start"].bytes_per_s, seen["end"].bytes_per_s)),
     }
+    fitted = {"capacity_bytes", "outer_bytes_per_s", "inner_bytes_per_s"}
+    if device.scratch:
+        written = _written_by_arm(device, service, seen)
+        service |= written
+        fitted |= set(written)
     spans = [(share, seen[f"span {share:g}"].mean_us / 1e3) for share in SPANS if f"span {share:g}" in seen]
     rest_ms = service["command_us"] / 1e3 + 60_000 / service["rpm"] / 2
 
@@ -322,9 +348,52 @@ def _hdd(device: Device, seen: Mapping[str, Seen]) -> tuple[dict[str, Any], dict
         service[name] = round(service[name] * float(short), 3)
     for name in ("seek_long_ms", "seek_long_linear_ms"):
         service[name] = round(service[name] * float(long), 3)
-    fitted = {"capacity_bytes", "outer_bytes_per_s", "inner_bytes_per_s"}
     unseen = [name for name in like.service if name not in fitted and not name.startswith("seek_")]
     return service, dict.fromkeys(unseen, like.name)
+
+
+def _written_by_arm(device: Device, service: Mapping[str, Any], seen: Mapping[str, Seen]) -> dict[str, float]:
+    """What decides how long writes take on a disk that turns.
+
+    A write into the cache is a command and its way; a flush takes the arm to where the write belongs, as a read does,
+    and waits until it has settled.
+    """
+    write_us, read_us = seen["write"].mean_us, seen["depth 1"].mean_us
+    if device.write_cache == "none":
+        return {"write_settle_ms": _settle_ms(write_us - read_us)}
+    way_us = _KIB4 * 1e6 / service["interface_bytes_per_s"]
+    command_us = max(write_us - way_us, 0.0)
+    found = {
+        "command_us": round(command_us, 1),
+        "write_settle_ms": _settle_ms((seen["flushed"].mean_us - write_us) - (read_us - command_us - way_us)),
+    }
+    held = cache_bytes([(size, seen[_burst(size)].mean_us) for size in BURSTS if _burst(size) in seen])
+    return found if held is None else found | {"cache_bytes": held}
+
+
+def _settle_ms(took_us: float) -> float:
+    return round(min(max(took_us / 1e3, 0.0), 10.0), 3)
+
+
+def cache_bytes(bursts: Sequence[tuple[int, float]]) -> int | None:
+    """How much a write cache holds, of bursts of (bytes, mean microseconds of a write of 256 KiB), the smallest first.
+
+    The smallest fits. What does not fit is written at the pace of the medium, which empties the cache meanwhile: of n
+    writes k go into it at t0 each, n - k take t1, and it holds k (1 - t0/t1) of them. The first two that do not fit
+    tell t1. None where fewer than two do not.
+    """
+    if not bursts:
+        return None
+    _, quick = bursts[0]
+    full = [(size // _OF_A_BURST, mean) for size, mean in bursts if mean > 2 * quick]
+    if len(full) < 2:
+        return None
+    (some, mean), (more, mean_of_more) = full[:2]
+    slow = (more * mean_of_more - some * mean) / (more - some)
+    if slow <= quick:
+        return None
+    absorbed = some * (slow - mean) / (slow - quick)
+    return max(round(absorbed * (1 - quick / slow)) * _OF_A_BURST, _OF_A_BURST)
 
 
 def seek_ms(service: Mapping[str, Any], share: float, short: float = 1.0, long: float = 1.0) -> float:
@@ -363,6 +432,11 @@ def compared(seen: Mapping[str, Seen], claims: Mapping[str, Any]) -> list[Compar
         Compared(f"in order, {name}", seen[name].bytes_per_s / 1e6, claims[claim] / 1e6, "MB/s")
         for name, claim in ends.items()
         if name in seen
+    ]
+    found += [
+        Compared(f"writes, {_burst(size)}", seen[_burst(size)].mean_us, us, "us")
+        for size, us in claims["random_write_us_by_burst"]
+        if _burst(size) in seen
     ]
     lone = {"write": "random_writes_per_s", "flushed": "flushed_writes_per_s"}
     return found + [

@@ -113,6 +113,47 @@ def test_a_disk_that_turns_gets_its_seek_curve_back(short: float, long: float) -
     model_file.load(probe.as_file("mine", TURNS, found, []), "mine")
 
 
+@settings(max_examples=60)
+@given(holds=st.integers(10, 500), quick=st.floats(300, 1500), times=st.floats(3, 20))
+def test_a_write_cache_is_as_large_as_the_bursts_that_it_takes(holds: int, quick: float, times: float) -> None:
+    """Every write that does not fit takes as long as the medium, which makes room for one in that time."""
+    slow, wanted = quick * times, holds << 20
+
+    def mean(size: int) -> float:
+        left, full_at = size // (256 << 10), wanted / (256 << 10) / (1 - quick / slow)
+        within = min(left, full_at)
+        return (within * quick + (left - within) * slow) / left
+
+    bursts = [(size, mean(size)) for size in probe.BURSTS]
+    found = probe.cache_bytes(bursts)
+    if sum(mean > 2 * quick for _, mean in bursts) < 2:
+        assert found is None
+    else:
+        assert found == pytest.approx(wanted, rel=0.03, abs=1 << 20)
+
+
+def test_a_new_file_on_a_disk_that_turns_tells_of_its_writes() -> None:
+    device = replace(TURNS, scratch=True, size_bytes=4 << 30)
+    bursts = [load for load in probe.loads(device) if load.burst_bytes]
+    assert [load.burst_bytes for load in bursts] == list(probe.BURSTS)
+    argv = probe.command(device, bursts[0], 2.0).argv
+    assert "--io_size=8388608" in argv and "--end_fsync=1" in argv and "--time_based" not in argv
+    seen = {f"depth {depth}": Seen(80, 0, 12_000.0 * depth) for depth in probe.DEPTHS}
+    seen |= {f"span {share:g}": Seen(80, 0, 12_000) for share in probe.SPANS}
+    seen |= {"start": Seen(1, 210e6, 1), "end": Seen(1, 95e6, 1), "writes": Seen(200, 0, 1), "written": Seen(1, 2e8, 1)}
+    seen |= {"write": Seen(1, 0, 250.0), "flushed": Seen(1, 0, 13_500.0)}
+    seen |= {f"burst {size >> 20} MiB": Seen(1, 0, 800.0) for size in probe.BURSTS}
+    found = probe.fit(device, seen)
+    way_us = 4096e6 / found.service["interface_bytes_per_s"]
+    assert found.service["command_us"] == pytest.approx(250 - way_us, abs=0.1)
+    assert found.service["write_settle_ms"] == pytest.approx(1.5, abs=0.001)
+    # all bursts fit, so that nobody knows how much more would
+    assert "cache_bytes" in found.assumed and {"command_us", "write_settle_ms"}.isdisjoint(found.assumed)
+
+    uncached = probe.fit(replace(device, write_cache="none"), seen | {"write": Seen(1, 0, 12_700.0)})
+    assert uncached.service["write_settle_ms"] == pytest.approx(0.7)
+
+
 def test_a_disk_of_which_the_kernel_thinks_that_it_turns_is_known_by_its_speed() -> None:
     seen = seen_of_flash(100, 50_000, 1e9)
     assert probe.fit(TURNS, seen).kind == "ssd"
