@@ -72,14 +72,16 @@ def mounted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[st
 
 KNOWN = {
     "ext4": {"clone": False, "snapshot": False, "quota": False, "thin": True, "checksums": False, "direct": True,
-             "quota-in-container": False, "cow": False, "self-healing": False, "disk-loss": None,
+             "quota-in-container": False, "quota-in-privileged-container": False,
+             "cow": False, "self-healing": False, "disk-loss": None,
              "older-snapshots": False, "send": False, "dedup-on-demand": False, "discard": True, "shrink": True,
              "block": False, "ssd-cache": False, "nesting": True},
     "xfs": {"clone": True, "snapshot": False, "quota": False, "thin": True, "checksums": False, "direct": True,
             "cow": False, "self-healing": False, "older-snapshots": False, "send": False, "dedup-on-demand": True,
             "discard": True, "grow": True, "shrink": False, "block": False},
     # of O_DIRECT on btrfs with checksums the kernel's version decides
-    "btrfs": {"clone": True, "snapshot": True, "quota": True, "quota-in-container": False, "thin": True,
+    "btrfs": {"clone": True, "snapshot": True, "quota": True, "quota-in-container": False,
+              "quota-in-privileged-container": False, "thin": True,
               "checksums": True, "cow": True, "self-healing": False, "disk-loss": None,
               "older-snapshots": True, "send": True, "dedup-on-demand": True,
               "discard": True, "grow": True, "shrink": True, "block": False, "nesting": True},

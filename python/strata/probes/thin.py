@@ -25,6 +25,18 @@ if [ -f "$target" ]; then
   rm -f -- "$image"; exit 0
 fi
 if [ -d "$target" ]; then
+  set -- $(volume)
+  # On LVM a tenant has a volume of his own, where there is room for one: what it takes is what the group has less.
+  case ${3:-} in
+    linear | striped)
+      room() { vgs --config "$LVM" --noheadings --nosuffix --units s --options vg_free "$1" | tr -d ' '; }
+      free=$(room "$1")
+      if lvcreate -qq --yes --wipesignatures n --config "$LVM" --size SIZEM --name strata-probe "$1" 2>/dev/null; then
+        say before "$((free - $(room "$1")))"
+        lvremove -qq --force --config "$LVM" "$1/strata-probe" || exit 1
+        exit 0
+      fi ;;
+  esac
   truncate --size SIZEM "$target/file" || exit 1
   say before "$(stat --format '%b' "$target/file")"
   dd if=/dev/urandom of="$target/file" bs=1M count=WRITTEN conv=notrunc status=none
@@ -84,7 +96,7 @@ def judge(found: Mapping[str, str]) -> Finding:
 
 PROBE = Probe(
     name="thin",
-    about="Writes 8 MiB to a new file of 64 MiB, or to the volume, and counts what was given out.",
+    about="Writes 8 MiB to a new file of 64 MiB, or to a volume, and counts what was given out.",
     accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK, Kind.IMAGE}),
     script=_SCRIPT,
     judge=judge,
