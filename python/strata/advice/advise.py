@@ -12,7 +12,7 @@ from itertools import combinations
 from types import MappingProxyType
 
 from strata.advice.elsewhere import Elsewhere, elsewhere
-from strata.advice.judge import Answer, Basis, Judged, features, judge
+from strata.advice.judge import Answer, Basis, Judged, ends_in, features, judge
 from strata.advice.requirements import Requirements
 from strata.advice.tried import tried
 from strata.analysis import modelled
@@ -20,7 +20,7 @@ from strata.analysis.cells import usable
 from strata.analysis.estimate import Estimate
 from strata.analysis.rank import Ranking, Row
 from strata.errors import BadInput
-from strata.model import LayerDriver, Metric, Stack, View
+from strata.model import Kind, LayerDriver, Metric, Stack, View
 from strata.probes import PREFIX
 from strata.published import Study
 from strata.published.documented import Documents
@@ -83,7 +83,8 @@ def advise(
     """
     if not stacks:
         raise BadInput("there is nothing to choose from: give the directory of a run with --from, or candidates.")
-    done = tried(runs, stacks)
+    engines = {stack.text for stack in stacks if ends_in(stack, drivers) is Kind.ENGINE}
+    done = tried(runs, stacks, engines)
     machines = {name: _machine(view) for name, view in runs.items()}
     judged = {stack.text: judge(stack, wanted, drivers, known, done.get(stack.text)) for stack in stacks}
     judged = _built(judged, runs, misplaced)

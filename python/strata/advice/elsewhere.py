@@ -103,10 +103,10 @@ def _ratios(stacks: Sequence[Stack], figures: Sequence[Figure], drivers: Mapping
 
 
 def _orders(stacks: Sequence[Stack], pairs: Sequence[Pair]) -> Iterator[Order]:
+    made_of = {each.text: {node.call.name for node in each.top.walk()} for each in stacks}
     for pair in pairs:
-        kinds = [
-            {each.text for each in stacks if re.search(like, each.text)} for like in (pair.better_like, pair.worse_like)
-        ]
+        of_these = [text for text, layers in made_of.items() if layers <= pair.layers]
+        kinds = [{text for text in of_these if re.search(like, text)} for like in (pair.better_like, pair.worse_like)]
         better, worse = (tuple(each.text for each in stacks if each.text in kind) for kind in apart(*kinds))
         if better and worse:
             yield Order(pair.workload, pair.metric, better, worse, (pair.better, pair.worse), pair.ratio)

@@ -8,7 +8,8 @@ from typing import Literal
 
 from strata.advice.requirements import Requirements
 from strata.advice.tried import Tried
-from strata.model import Caching, LayerDriver, Node, Redundant, Stack
+from strata.model import Caching, Kind, LayerDriver, Node, Redundant, Stack
+from strata.probes import probes
 from strata.probes._probe import MEMORY
 from strata.published.documented import Claim, Documents, Risk
 from strata.units import human_size
@@ -18,6 +19,7 @@ Basis = Literal["tried", "documented", "plan", "arithmetic", "not known"]
 it is not: nobody tried it, and documents are silent."""
 
 _TB = 10**12
+_ANY_ROLE = "disk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,14 @@ def claimed(stack: Stack, known: Documents) -> dict[str, tuple[bool, str]]:
     return found
 
 
+def ends_in(stack: Stack, drivers: Mapping[str, LayerDriver]) -> Kind | None:
+    """What its top gives, conditions of the measurement apart."""
+    node = stack.top
+    while (kind := drivers[node.call.name].info.provides) is None and node.inputs:
+        node = node.inputs[0]
+    return kind
+
+
 def risks(stack: Stack, known: Documents) -> tuple[Risk, ...]:
     """What documents note against the layers of it, as they are written; each once."""
     found = (
@@ -152,10 +162,16 @@ def _feature(
             return Answer(requirement, True, f"{feature}: {yes[0].layer} ({yes[0].source})", "documented")
     if "disk-loss" in group and "disk-loss" not in tried and (lost := survivable(stack.top, drivers)):
         return Answer(requirement, True, f"disk-loss: any {lost} of its disks can be lost", "plan")
-    return _lacking(stack, group, known, tried)
+    return _lacking(stack, group, drivers, known, tried)
 
 
-def _lacking(stack: Stack, group: tuple[str, ...], known: Documents, tried: Mapping[str, Tried]) -> Answer:
+def _lacking(
+    stack: Stack,
+    group: tuple[str, ...],
+    drivers: Mapping[str, LayerDriver],
+    known: Documents,
+    tried: Mapping[str, Tried],
+) -> Answer:
     """Why it has none of these, or is not known to have one."""
     reasons: list[str] = []
     known_by: list[Basis] = []
@@ -171,7 +187,9 @@ def _lacking(stack: Stack, group: tuple[str, ...], known: Documents, tried: Mapp
         elif no:
             reason = f"no {feature}: {', '.join(dict.fromkeys(claim.layer for claim in no))} ({no[0].source})"
         else:
-            reason = f"nobody tried {feature} here, and no document of its layers speaks of it: `strata features` tries"
+            kind = ends_in(stack, drivers)
+            asked = "`strata features` tries" if kind in probes()[feature].accepts else f"no probe asks a {kind} for it"
+            reason = f"nobody tried {feature} here, and no document of its layers speaks of it: {asked}"
             basis = "not known"
         reasons.append(reason)
         known_by.append(basis)
@@ -203,7 +221,7 @@ def _memory(
     sources = "; ".join(rule.source for rule, _ in counted)
     if wanted.capacity_bytes is None and any(rule.per_tb_bytes for rule, _ in counted):
         why = f"it grows with the disks ({sources}): say how large they are (capacity)"
-        return Answer(requirement, False, why, "documented")
+        return Answer(requirement, False, why, "not known")
     needed = sum(
         rule.fixed_bytes
         + rule.per_tb_bytes * (wanted.capacity_bytes or 0) // _TB
@@ -234,7 +252,14 @@ def _writeback(risks: tuple[Risk, ...]) -> Answer:
 
 
 def _at_hand(stack: Stack, disks: Mapping[str, int]) -> Answer:
-    short = [f"{count} {role}" for role, count in stack.disks().items() if count > disks.get(role, 0)]
+    needed = dict(stack.disks())
+    # a `disk` is any: where none is at hand by that name, others that the stack does not name stand for it
+    free = sum(count for role, count in disks.items() if role not in needed)
+    short = [
+        f"{count} {role}"
+        for role, count in needed.items()
+        if count > disks.get(role, 0) + (free if role == _ANY_ROLE else 0)
+    ]
     why = f"it takes {' and '.join(short)}" if short else "they are at hand"
     return Answer(
         f"stands on {' and '.join(f'{count} {role}' for role, count in disks.items())}", not short, why, "plan"

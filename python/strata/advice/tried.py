@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from strata.model import Node, Outcome, Stack, TrialResult, View
-from strata.probes import PREFIX
+from strata.model import Kind, Node, Outcome, Stack, TrialResult, View
+from strata.probes import PREFIX, probes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +41,38 @@ def printed(trial: TrialResult) -> str:
     return trial.notes[1] if len(trial.notes) > 1 else ""
 
 
-def tried(runs: Mapping[str, View], stacks: Sequence[Stack]) -> Mapping[str, Mapping[str, Tried]]:
+def tried(
+    runs: Mapping[str, View], stacks: Sequence[Stack], engines: Collection[str] = ()
+) -> Mapping[str, Mapping[str, Tried]]:
     """stack -> feature -> what showed; of several runs the last one that knows. `runs` by name.
 
     What a stack can do is not a matter of what its disks are called: one that differs in nothing else counts, unless
-    the stack itself was tried.
+    the stack itself was tried. `engines`: stacks, by text, that end in a container engine: of what no probe asks an
+    engine, the storage right below it answers.
     """
-    alike: dict[_Shape, list[str]] = {}
-    for stack in stacks:
-        alike.setdefault(_shape(stack.top), []).append(stack.text)
+    shapes = {stack.text: _shape(stack.top) for stack in stacks}
+    below = {stack.text: _shape(stack.top.inputs[0]) for stack in stacks if stack.text in engines and stack.top.inputs}
     found: dict[str, dict[str, Tried]] = {stack.text: {} for stack in stacks}
     itself: set[tuple[str, str]] = set()
-    others = {text: group for group in alike.values() for text in group}
     for run, view in runs.items():
         for on, features in trials(view).items():
             for name, trial in features.items():
-                answer = holds(trial)
-                if answer is None:
+                answer, why = holds(trial), reason(name, trial)
+                if answer is None or on not in shapes:
                     continue
-                why = reason(name, trial)
-                for text in others.get(on, []):
-                    if text == on:
-                        itself.add((text, name))
-                        found[text][name] = Tried(answer, f"{why} (tried in {run})", trial.metrics)
-                    elif (text, name) not in itself:
+                itself.add((on, name))
+                found[on][name] = Tried(answer, f"{why} (tried in {run})", trial.metrics)
+                for text in _alike(on, name, shapes, below):
+                    if (text, name) not in itself:
                         found[text][name] = Tried(answer, f"{why} (tried on {on}, in {run})", trial.metrics)
     return found
+
+
+def _alike(on: str, feature: str, shapes: Mapping[str, _Shape], below: Mapping[str, _Shape]) -> list[str]:
+    """Other stacks that what was tried `on` one says something of."""
+    same = [text for text, shape in shapes.items() if shape == shapes[on] and text != on]
+    of_storage = feature in probes() and Kind.ENGINE not in probes()[feature].accepts
+    return same + [text for text, shape in below.items() if of_storage and shape == shapes[on]]
 
 
 _Shape = tuple[str, tuple["_Shape", ...]]

@@ -13,12 +13,13 @@ from strata import layers
 from strata.campaign import parse_stacks
 from strata.cli import kept
 from strata.cli.written import text_of
-from strata.errors import BadInput
+from strata.errors import BadInput, Problem
 from strata.model import Stack, View
 from strata.recipes import plan, shell
 from strata.recipes.formats import formats
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File
+from strata.run.plan import misplaced
 from strata.run.session import as_role_sizes
 
 
@@ -45,6 +46,8 @@ def recipe(what: str, stack: str | None, form: str, where: Where, seen: Path | N
 
 def made_of(what: str, stack: str | None, where: Where) -> Recipe:
     found, notes = _stack(what, stack)
+    if reasons := misplaced(found, layers.drivers()):
+        raise BadInput([Problem(reason) for reason in reasons])
     given = plan.mapped(where.devices, as_role_sizes(where.sizes))
     return plan.recipe(found, layers.drivers(), given, name=where.name, mount=where.mount, notes=notes)
 

@@ -67,7 +67,9 @@ def image_bytes(layer: str, spec: Call, below: Provides, images: int = 1) -> int
     room, asked = below.size_bytes, spec["size"]
     if asked is None:
         if room is None:
-            raise BadInput(f"the room below {layer} is not known; write {layer}(size=...).")
+            raise BadInput(
+                f"the room below {layer} is not known; write {layer}(size=...), or give the disks' size (--size)."
+            )
         size = room // 2 // images // MIB * MIB
         if size < MIB:
             raise BadInput(f"the {human_size(room)} below {layer} are too small for an image; make the disk larger.")

@@ -1,7 +1,10 @@
 """LXD and Incus as layers: one daemon, one storage pool, and a client with the verbs of instances beside the others:
 
-    client copy NAME NEW, snapshot NAME SNAPSHOT, restore NAME SNAPSHOT, publish NAME IMAGE, export NAME FILE,
-    client import FILE NAME
+    client copy NAME NEW, snapshot NAME SNAPSHOT, restore NAME SNAPSHOT, publish NAME IMAGE,
+    client export NAME FILE [OPTION]..., import FILE NAME
+    client unprivileged NAME                       before its start: in a user namespace, as the daemon itself would
+
+Containers are privileged unless that is said, as those of the other engines are.
 
 Instances carry the name of the place in front of their own: control groups are named after them.
 """
@@ -83,6 +86,7 @@ lxc.signal.halt = SIGTERM" </dev/null || exit 1
       PROGRAM config device add "$name" "volume$number" disk "source=${volume%%:*}" "path=$to" "readonly=$how" \
         --quiet || exit 1
     done ;;
+  unprivileged) exec PROGRAM config set "$group-$1" security.privileged=false ;;
   start)
     # What it says itself is to look into this log.
     PROGRAM start "$group-$1" --quiet || { PROGRAM info "$group-$1" --show-log | tail -n 3 >&2; exit 1; }
@@ -103,7 +107,7 @@ lxc.signal.halt = SIGTERM" </dev/null || exit 1
   snapshot) exec PROGRAM SNAPSHOT "$group-$1" "$2" --quiet ;;
   restore) exec PROGRAM RESTORE "$group-$1" "$2" --quiet ;;
   publish) exec PROGRAM publish "$group-$1" --alias "$2" --quiet "strata.number=$2" ;;
-  export) exec PROGRAM export "$group-$1" "$2" --quiet ;;
+  export) name=$1; shift; exec PROGRAM export "$group-$name" "$@" --quiet ;;
   import) exec PROGRAM import "$1" "$group-$2" --quiet ;;
   info) exec PROGRAM query /1.0/storage-pools/default ;;
 """

@@ -46,6 +46,7 @@ class Pair:
     better_like: str  # pattern of the texts of today's stacks
     worse_like: str
     ratio: str  # as printed: "10", "slightly", ""
+    layers: frozenset[str]  # that the study's stacks were made of, as they are called today
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def study(name: str, layers: Catalogue, workloads: WorkloadCatalogue) -> Study:
 
 
 def _pairs(name: str, about: Mapping[str, Any], left_out: dict[str, str]) -> Iterator[Pair]:
-    like = about["stacks"]
+    like, layers = about["stacks"], frozenset(about["layers"])
     for finding in findings():
         if finding.study != name:
             continue
@@ -124,7 +125,7 @@ def _pairs(name: str, about: Mapping[str, Any], left_out: dict[str, str]) -> Ite
                     if workload in about["workloads"] and better in like and worse in like:
                         today = about["workloads"][workload]
                         load, metric = (today, None) if isinstance(today, str) else today
-                        yield Pair(load, metric, better, worse, like[better], like[worse], finding.ratio)
+                        yield Pair(load, metric, better, worse, like[better], like[worse], finding.ratio, layers)
                     else:
                         key = f"{workload}: {better} before {worse}"
                         why = about.get("elsewhere", {}).get(better, "no single figure or stack of today")

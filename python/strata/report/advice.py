@@ -127,7 +127,9 @@ def _price(runner_up: Candidate) -> str:
 
 def _nobody(found: Advice) -> list[str]:
     names = " and ".join(f"'{name}'" for name in found.conflict)
-    if len(found.conflict) == 1:
+    if any(all(answer.basis == "not known" for answer in each.unmet) for each in found.nearest):
+        lines = [f"Of no candidate it is known that it has {names}; what is [not known] below may be had."]
+    elif len(found.conflict) == 1:
         lines = [f"No candidate has {names}. Give up this requirement, or add a candidate that has it."]
     else:
         lines = [f"No candidate has {names} together. Give up one of them, or add a candidate that has all."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from strata.errors import BadInput
 from strata.recipes.formats._parts import (
     afterwards,
     commented,
@@ -16,6 +17,12 @@ from strata.recipes.written import File, Format
 
 def write(recipe: Recipe) -> tuple[File, ...]:
     call, root = running(recipe, "podman"), must_be_directory(recipe, "podman")
+    if call is not None and call["user"] is not None:
+        raise BadInput(
+            f"--as podman: {call.text} was measured as an ordinary user, whose storage.conf is his own "
+            "(~/.config/containers/storage.conf), and not the machine's; choose a stack whose Podman is root's, or "
+            "have that user set graphroot to a directory of his on the stack."
+        )
     if call is not None:
         driver = str(call["driver"])
     else:
