@@ -14,6 +14,7 @@ from strata.analysis import objective
 from strata.errors import BadInput, Problem
 from strata.units import format_size, parse_size
 
+_EXAMPLES = {"disks": "{hdd: 2, ssd: 1}", "weights": "{oltp: 2, backup: 1}"}
 _KEYS = ("needs", "max_memory", "capacity", "survive", "no_writeback_risk", "disks", "weights", "candidates")
 
 
@@ -43,6 +44,8 @@ def read(text: str, where: str, features: Collection[str]) -> Requirements:
         for key in known
         if key not in _KEYS
     ]
+    twice = sorted({key for key in known if known.count(key) > 1})
+    problems += [Problem(f"{key} is there twice, in two spellings; write it once.", where=where) for key in twice]
     if problems:
         raise BadInput(problems)
     return _made(dict(zip(known, data.values(), strict=True)), where, features)
@@ -91,10 +94,8 @@ def _made(data: Mapping[str, Any], where: str, features: Collection[str]) -> Req
         problems.append(Problem(message, where=where))
 
     def size(key: str) -> int | None:
-        if data.get(key) is None:
-            return None
         try:
-            return parse_size(str(data[key]))
+            return _size(data.get(key))
         except ValueError as error:
             wrong(f"{key}: {error}.")
             return None
@@ -111,7 +112,7 @@ def _made(data: Mapping[str, Any], where: str, features: Collection[str]) -> Req
         wrong(f"survive: '{data.get('survive')}' is no number of disks; write it as 1-disk.")
     numbers = {key: _numbers(data[key]) for key in ("disks", "weights") if data.get(key) is not None}
     for key in (key for key, found in numbers.items() if found is None):
-        wrong(f"{key}: write names with numbers, as in {{hdd: 2, ssd: 1}}.")
+        wrong(f"{key}: write names with numbers, as in {_EXAMPLES[key]}.")
     disks = numbers.get("disks")
     if disks is not None and any(value != int(value) for value in disks.values()):
         wrong("disks: a part of a disk is none; write whole numbers, as in {hdd: 2, ssd: 1}.")
@@ -131,6 +132,16 @@ def _made(data: Mapping[str, Any], where: str, features: Collection[str]) -> Req
     if problems:
         raise BadInput(problems)
     return made
+
+
+def _size(said: object) -> int | None:
+    """Raises ValueError."""
+    if said is None:
+        return None
+    found = parse_size(str(said))
+    if not found:
+        raise ValueError("0 is no size; write one, as 2T, or leave it out")
+    return found
 
 
 def _numbers(entries: object) -> dict[str, float] | None:

@@ -71,7 +71,7 @@ def answer(file: Path | None, runs: Sequence[Path], flags: Flags) -> tuple[choos
     # what `strata features` made is a run for each kind; a directory without any is refused by the reader
     each = [run for path in runs for run in features.runs_in(path) or [path]]
     views = {str(path): reader.view(path) for path in each}
-    stacks, drivers = _candidates(views, wanted), layers.drivers()
+    stacks, drivers = _candidates(views, wanted, "candidates" if file is None else str(file)), layers.drivers()
     misplaced = {stack.text: reasons for stack in stacks if (reasons := plan.misplaced(stack, drivers))}
     found = choosing.advise(stacks, views, wanted, drivers, known, _studies(), misplaced)
     return found, requirements.described(wanted)
@@ -82,11 +82,11 @@ def _studies() -> list[Study]:
     return [published.study(name, layer, workload) for name in published.names()]
 
 
-def _candidates(views: dict[str, View], wanted: Requirements) -> list[Stack]:
+def _candidates(views: dict[str, View], wanted: Requirements, written: str) -> list[Stack]:
     """The stacks of all runs, then those that the file names; each once."""
     found: dict[str, Stack] = {}
     stacks = [stack for where, view in views.items() for stack in kept.stacks(view, where)]
-    stacks += [stack for text in wanted.candidates for stack in parse_stacks(text, layers.catalogue())]
+    stacks += [stack for text in wanted.candidates for stack in parse_stacks(text, layers.catalogue(), where=written)]
     for stack in stacks:
         found.setdefault(stack.text, stack)
     if not found:

@@ -106,7 +106,9 @@ class Site:
             return kept[1]
 
     def _joined(self, runs: Mapping[str, Path], query: Mapping[str, list[str]]) -> Page:
-        chosen = {name: runs[name] for name in query.get("run", ()) if name in runs}
+        if unknown := [name for name in query.get("run", ()) if name not in runs]:
+            raise BadInput(f"there is no run {unknown[0]} here; the list of runs has them all.")
+        chosen = {name: runs[name] for name in query.get("run", ())}
         if not chosen:
             return Page(pages.message("mark the runs that are to stand side by side first."), 400)
         part = query.get("part", [""])[0].strip()

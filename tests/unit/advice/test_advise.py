@@ -13,6 +13,7 @@ import pytest
 from strata import published, workloads
 from strata.advice import requirements
 from strata.advice.advise import Advice, advise
+from strata.advice.elsewhere import elsewhere
 from strata.advice.judge import Answer, Judged, features, judge, survivable
 from strata.advice.requirements import Requirements, described, with_flags
 from strata.advice.tried import Tried, tried
@@ -379,6 +380,45 @@ def test_what_no_machine_can_build_comes_with_its_reason() -> None:
     assert "needs btrfs below it" in found.ruled_out[0].unmet[0].why
 
 
+def test_a_conflict_that_more_words_would_end_is_not_called_one() -> None:
+    found = advise([stack("disk | vdo | xfs"), stack("disk | ext4")], {}, read("needs: [dedup]\nmax_memory: 1G"),
+                   drivers(), KNOWN)  # fmt: skip
+    assert found.choice is None and found.nearest[0].stack == "disk | vdo | xfs"
+    text = report.render(found, [])
+    assert "Of no candidate it is known that it has" in text and "say how large they are (capacity)" in text
+    assert "Give up" not in text
+    wanted = read("needs: [dedup]\nmax_memory: 1G\ncapacity: 1T")
+    assert advise([stack("disk | vdo | xfs")], {}, wanted, drivers(), KNOWN).unmeasured
+
+
+def test_what_no_probe_asks_an_engine_its_storage_answers() -> None:
+    engine, below = stack("disk | ext4(prjquota) | docker"), stack("disk | ext4(prjquota)")
+    run = tried_view(below.text, "quota", 1.0)
+    found = tried({"runs/f": run}, [below, engine], {engine.text})
+    assert found[engine.text]["quota"].holds and "tried on disk | ext4(prjquota)" in found[engine.text]["quota"].why
+    assert tried({"runs/f": run}, [below, engine])[engine.text] == {}
+    (answer,) = judge(below, Requirements(needs=(("rootless",),)), drivers(), KNOWN).answers
+    assert "no probe asks a directory" in answer.why
+    (answer,) = judge(engine, Requirements(needs=(("rootless",),)), drivers(), KNOWN).answers
+    assert "`strata features` tries" in answer.why
+
+
+def test_a_disk_is_any_that_is_at_hand() -> None:
+    assert not judged("2*disk | md(raid1) | ext4", disks={"hdd": 2}).unmet
+    assert judged("2*disk | md(raid1) | ext4", disks={"hdd": 1}).unmet
+    assert judged("disk + ssd | lvmcache | ext4", disks={"ssd": 1}).unmet
+    assert not judged("disk + ssd | lvmcache | ext4", disks={"ssd": 1, "hdd": 1}).unmet
+
+
+def test_a_finding_is_of_no_stack_with_a_layer_that_its_study_had_not() -> None:
+    texts = ["disk | lvm | xfs", "disk | btrfs", "disk | lvmthin(zero=off) | lxd(lvm)", "disk | vdo | lvmthin | xfs"]
+    studies = [published.study(name, catalogue(), workloads.catalogue()) for name in published.names()]
+    found = elsewhere([stack(text) for text in texts], texts, studies, drivers())
+    named = {text for each in found for order in each.orders for text in (*order.better, *order.worse)}
+    assert {"disk | lvm | xfs", "disk | btrfs"} <= named
+    assert not [text for text in named if "lxd" in text or "vdo" in text]
+
+
 def test_the_pair_that_conflicts_is_named() -> None:
     found = advise(
         [stack("disk | btrfs"), stack("disk | lvm | ext4")],
@@ -521,6 +561,9 @@ def test_weights_of_a_workload_that_is_not_there() -> None:
         ("need: [snapshot]", "no key 'need'"),
         ("needs: [teleport]", "no feature 'teleport'"),
         ("max-memory: lots", "max_memory"),
+        ("capacity: 0", "0 is no size"),
+        ("max_memory: 1G\nmax-memory: 2G", "there twice"),
+        ("weights: [oltp]", "as in {oltp: 2, backup: 1}"),
         ("survive: all", "survive"),
         ("disks: [hdd]", "disks"),
         ("disks: {hdd: 1.5}", "a part of a disk"),

@@ -67,6 +67,30 @@ def test_a_refusal_names_another_way() -> None:
                 assert ";" in text
 
 
+def of(text: str, form: str) -> str:
+    (stack,) = parse_stacks(text, catalogue())
+    given = plan.mapped(["disk=/dev/disk/by-id/wwn-0"], {"disk": 100 << 30})
+    return "".join(file.text for file in formats()[form].write(plan.recipe(stack, drivers(), given)))
+
+
+def test_a_podman_of_an_ordinary_user_is_not_handed_over_as_that_of_root() -> None:
+    with pytest.raises(BadInput, match="measured as an ordinary user"):
+        of("disk | ext4 | podman(user=nobody)", "podman")
+
+
+def test_a_driver_that_newer_engines_have_not_is_told() -> None:
+    assert "Docker 25 and newer have no devicemapper" in of("disk | ext4 | docker(devicemapper)", "docker")
+    assert "Docker 25" not in of("disk | btrfs | docker(btrfs)", "docker")
+
+
+def test_proxmox_gets_the_storage_below_an_image_and_the_disk_as_it_was_measured() -> None:
+    text = of("disk | xfs | qcow2 | vm(cache=writeback, discard, bus=virtio-scsi)", "proxmox")
+    assert "qm set VMID --scsi0 data:GIB,format=qcow2,cache=writeback,aio=threads,discard=on" in text
+    assert "\ndir: data\n\tpath /srv/data\n" in text
+    thin = of("disk | lvmthin | vm(cache=none, aio=native)", "proxmox")
+    assert "--virtio0 data:GIB,cache=none,aio=native" in thin and "lvmthin: data" in thin
+
+
 def test_dockers_configuration_is_json() -> None:
     text = written("docker", "engine").split("\n", 1)[1].split("====")[0]
     assert json.loads(text) == {"storage-driver": "btrfs", "data-root": "/srv/data/docker"}

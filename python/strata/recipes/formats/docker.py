@@ -39,6 +39,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
         *afterwards(
             "`docker info --format '{{.Driver}} {{.DockerRootDir}}'`", "put the old daemon.json in its place again."
         ),
+        *(("Docker 25 and newer have no devicemapper: this is for an older one.",) if driver == "devicemapper" else ()),
         *not_measured(recipe, "docker", driver),
     ]
     return (
