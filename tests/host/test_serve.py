@@ -110,7 +110,7 @@ def test_what_features_tried_is_led_to_and_is_no_load(runs: Path) -> None:
 
 def test_what_is_not_there_is_said_in_a_sentence(served: str) -> None:
     assert get(f"{served}joined")[0] == 400
-    status, body = get(f"{served}joined?run=r1&run=nobody")
+    status, body, _ = get(f"{served}joined?run=r1&run=nobody")
     assert status == 400 and "there is no run nobody here" in body
     assert get(f"{served}run/../../etc/passwd")[0] == 404
     assert get(f"{served}nope")[0] == 404
