@@ -7,8 +7,9 @@ model was probed from the disk that carried the real ones; `python -m strata.cli
 
 Real visits are noisy, so they are resampled 2000 times (a stack's visits, with replacement). Printed are the rank
 correlations (Spearman, Kendall's tau-b) with the interval in which 95 % of them lie; the same of one half of the real
-rounds with the other, which is about what a perfect model would reach; and of the pairs of stacks that the real visits
-tell apart (the same one faster in 97.5 % of the draws) how many the lab puts in that order, by how far they are apart.
+rounds with the other, and what a perfect model would reach by it (Spearman and Brown); and of the pairs of stacks that
+the real visits tell apart (the same one faster in 97.5 % of the draws) how many the lab puts in that order, by how far
+they are apart.
 --list: every stack, its figure beside the median stack's, real and in the lab.
 """
 
@@ -54,7 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         low, high = np.quantile([measure(draw, lab) for draw in drawn], [0.025, 0.975])
         print(f"{name}: {measure(mean, lab):.2f}, 95 % of the draws {low:.2f} to {high:.2f}")
     halves = [np.array([values[half::2].mean() for values in visits]) for half in (0, 1)]
-    print(f"half of the real rounds with the other: Spearman {spearman(*halves):.2f}, Kendall {kendall(*halves):.2f}")
+    between = spearman(*halves)
+    print(f"half of the real rounds with the other: Spearman {between:.2f}, Kendall {kendall(*halves):.2f}")
+    # what is common to two halves is what all of the rounds have of the truth: Spearman, and Brown, 1910
+    print(f"so a perfect model would reach about {(2 * between / (1 + between)) ** 0.5:.2f} (Spearman)")
     for line in pairs(mean, lab, drawn):
         print(line)
     if options.list:

@@ -554,10 +554,11 @@ class Workload(Protocol):
 
 @runtime_checkable
 class Hungry(Protocol):
-    """A workload whose program takes so much memory for itself that a guest may not have it."""
+    """A workload whose program takes so much memory for itself that a guest may not have it, or a layer that keeps its
+    data in memory."""
 
     def memory_bytes(self, spec: Call) -> int:
-        """All of its threads together, the page cache left out."""
+        """All of its threads together, the page cache left out; of a layer, what it keeps when it is full."""
 
 
 # ---------------------------------------------------------------- results

@@ -57,6 +57,7 @@ def test_a_device_is_read_and_its_content_stays(tmp_path: Path) -> None:
     ("arguments", "code", "said"),
     [
         ((), 2, "name the device"),
+        ((__file__,), 3, "is a file, and a probe reads a block device"),
         (("/dev/null", "--scratch", "x"), 2, "one of them"),
         (("/dev/nothing-here",), 3, "cannot be looked at"),
         (("/dev/null",), 3, "cannot be read, or is empty"),

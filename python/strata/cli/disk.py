@@ -63,6 +63,11 @@ def show_models(as_json: bool) -> None:
 
 def run_probe(device: str | None, scratch: str | None, size: str, out: str, seconds: float) -> None:
     """Raises BadInput, Refused (not readable, a file that is there), Interrupted; then a new file is removed."""
+    if device is not None and Path(device).is_file():
+        raise Refused(
+            f"{device} is a file, and a probe reads a block device: name the device, or measure writes too on a new "
+            "file with --scratch."
+        )
     if (device is None) == (scratch is None):
         raise BadInput("name the device to read, or --scratch FILE, a new file that may be written; one of them.")
     if Path(out).exists():
@@ -84,7 +89,10 @@ def run_probe(device: str | None, scratch: str | None, size: str, out: str, seco
     print(f"{'':24} {'measured':>10} {'the model':>10}")
     for each in probe.compared(seen, claims):
         print(f"{each.what:24} {each.measured:10.1f} {each.model:10.1f} {each.unit}")
-    print(f"{out}: {models.served_by(model)}.")
+    if reasons := models.reasons_against_speed(model):
+        print(f"{out} is for --clock real alone: {reasons[0]}")
+    else:
+        print(f"{out}: {models.served_by(model)}.")
     print("\n".join(models.caveats("that uses it", model, virtual=False)))
     print(f"Use it with --disk ROLE={out}.")
 

@@ -138,14 +138,14 @@ def find(name: str, text: str | None = None) -> DiskModel:
 # ---------------------------------------------------------------- by the virtual clock
 
 
-def memory_bytes(disks: Sequence[Disk]) -> int:
-    """What a machine must have in which these disks lie, should all be written full."""
-    return _BASE_BYTES + sum(disk.size_bytes for disk in disks)
+def memory_bytes(disks: Sequence[Disk], kept_bytes: int = 0) -> int:
+    """What a machine must have in which these disks lie, should all be written full. `kept_bytes`: what layers keep."""
+    return _BASE_BYTES + sum(disk.size_bytes for disk in disks) + kept_bytes
 
 
-def reasons_against(disks: Sequence[Disk], memory: int) -> list[str]:
-    """Why a machine by the virtual clock with so much memory cannot hold these disks."""
-    wanted = memory_bytes(disks)
+def reasons_against(disks: Sequence[Disk], memory: int, kept_bytes: int = 0) -> list[str]:
+    """Why a machine by the virtual clock with so much memory cannot hold these disks, and what layers keep in it."""
+    wanted = memory_bytes(disks, kept_bytes)
     if wanted <= memory:
         return []
     total, needed, given = human_size(wanted - _BASE_BYTES), human_size(wanted), human_size(memory)
@@ -166,17 +166,20 @@ def reasons_against_clock(model: DiskModel, virtual: bool) -> list[str]:
 def reasons_against_speed(model: DiskModel, mips: int = USUAL_MIPS) -> list[str]:
     """Why nothing in a machine by the virtual clock, of so many million instructions a second, can be such a disk."""
     least_us, shortest = min(_shortest(model), key=lambda each: each[0])
-    if as_fixed(model, mips) is not None or least_us >= _engine_us(mips):
+    if as_fixed(model, mips) is not None or least_us >= least_served_us(mips):
         return []
     fast = f"its shortest request, {shortest}, takes {least_us:g} us, and strata-engine disk, which needs"
-    slow = f"{_SERVING_US * USUAL_MIPS / mips:g} us of the processor for each, serves from {_engine_us(mips):g} us on"
+    slow = (
+        f"{_SERVING_US * USUAL_MIPS / mips:g} us of the processor for each, serves from {least_served_us(mips):g} us on"
+    )
     why = (
         "; null_blk serves faster ones, but only such of one time for reads and writes, without bytes_per_s and faults"
     )
     return [f"the disk model {model.name} is too fast for its kind: {fast} {slow}{why}. Make it slower or simpler."]
 
 
-def _engine_us(mips: int) -> float:
+def least_served_us(mips: int = USUAL_MIPS) -> float:
+    """The shortest request that `strata-engine disk` serves by the virtual clock."""
     return _TIMES * _SERVING_US * USUAL_MIPS / mips
 
 
@@ -258,14 +261,14 @@ def as_fixed(model: DiskModel, mips: int = USUAL_MIPS) -> Fixed | None:
         # null_blk holds no more than it serves, so that one who submits to several disks waits for the first that is
         # busy: what can be served with its whole queue, is.
         queues = depth > service["servers"] or bool(flush_us)
-        if not simple or service["servers"] > depth or (queues and read_us >= _engine_us(mips)):
+        if not simple or service["servers"] > depth or (queues and read_us >= least_served_us(mips)):
             return None
         return Fixed(int(service["servers"]), read_us, flush_us)
     if model.kind == "ssd":
         # One read after the other, and how many a second it does at most: the one through the other is how many it
         # works on at a time.
         read_us = _read_us(service)
-        if min(_shortest(model))[0] >= _engine_us(mips):
+        if min(_shortest(model))[0] >= least_served_us(mips):
             return None
         dies = service["channels"] * service["dies_per_channel"]
         at_a_time = min(dies, depth, round(read_us / max(service["command_us"], read_us / depth)))

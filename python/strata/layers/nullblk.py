@@ -81,6 +81,9 @@ class NullblkDriver:
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
         return []
 
+    def memory_bytes(self, spec: Call) -> int:
+        return _size(spec) if spec["memory_backed"] else 0
+
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools) + module_reasons("nullblk", facts, ("null_blk",))
         if facts.kernel[:2] < NAMED_SINCE:

@@ -95,6 +95,9 @@ class ScsiDebugDriver:
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
         return []
 
+    def memory_bytes(self, spec: Call) -> int:
+        return _size(spec)
+
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools) + module_reasons("scsi_debug", facts, ("scsi_debug",))
         if facts.kernel[:2] < STORES_SINCE:

@@ -22,7 +22,7 @@ from strata.lab.machine import Machine, SavedState
 from strata.lab.models import DiskModel
 from strata.lab.qemu import MachineSpec
 from strata.lab.spec import LabSpec
-from strata.model import Beside, Command, Disk, Facts, GuestImage, Stack, Testbed
+from strata.model import Beside, Command, Disk, Facts, GuestImage, Hungry, Stack, Testbed
 from strata.run import beside, features, layout, unfit
 from strata.run.clean import Cleaned
 from strata.run.progress import Listener, Noted
@@ -283,8 +283,9 @@ def opened(
             if model.kind
             for reason in models.reasons_against_speed(model, campaign.testbed.mips)
         ]
-        hungriest = max((_disks(campaign, stack) for stack in campaign.stacks), key=models.memory_bytes)
-        reasons += models.reasons_against(hungriest, campaign.testbed.memory_bytes)
+        each = [(_disks(campaign, stack), _kept_bytes(stack)) for stack in campaign.stacks]
+        disks, kept = max(each, key=lambda pair: models.memory_bytes(*pair))
+        reasons += models.reasons_against(disks, campaign.testbed.memory_bytes, kept)
     if reasons:
         raise Refused(reasons)
     return LabSites(
@@ -297,6 +298,13 @@ def opened(
         progress=progress,
         guests_bytes=_guests_bytes(campaign) if beside.within(campaign) else None,
     )
+
+
+def _kept_bytes(stack: Stack) -> int:
+    """What its layers keep in memory."""
+    drivers = layers.drivers()
+    calls = [(node.call, drivers[node.call.name]) for node in stack.top.walk()]
+    return sum(driver.memory_bytes(call) for call, driver in calls if isinstance(driver, Hungry))
 
 
 def _needs_another_machine(stack: Stack) -> bool:

@@ -235,6 +235,7 @@ def test_disks_of_one_model_do_not_share_their_randomness_and_repeat_it() -> Non
 def test_disks_must_fit_the_memory_of_the_machine() -> None:
     disks = [Disk("hdd", 2 << 30)] * 4
     assert models.reasons_against(disks, 9 << 30) == []
+    assert models.reasons_against(disks, 9 << 30, 1), "what layers keep in memory counts, too"
     (reason,) = models.reasons_against(disks, (9 << 30) - 1)
     assert "8.0 GiB of disks need 9.0 GiB" in reason
 

@@ -134,7 +134,8 @@ def test_a_write_cache_is_as_large_as_the_bursts_that_it_takes(holds: int, quick
 
 def test_a_new_file_on_a_disk_that_turns_tells_of_its_writes() -> None:
     device = replace(TURNS, scratch=True, size_bytes=4 << 30)
-    bursts = [load for load in probe.loads(device) if load.burst_bytes]
+    lone, *bursts = [load for load in probe.loads(device) if load.burst_bytes]
+    assert (lone.name, lone.block_bytes, lone.burst_bytes) == ("write", 4096, probe.BURSTS[0])
     assert [load.burst_bytes for load in bursts] == list(probe.BURSTS)
     argv = probe.command(device, bursts[0], 2.0).argv
     assert "--io_size=8388608" in argv and "--end_fsync=1" in argv and "--time_based" not in argv
@@ -149,6 +150,11 @@ def test_a_new_file_on_a_disk_that_turns_tells_of_its_writes() -> None:
     assert found.service["write_settle_ms"] == pytest.approx(1.5, abs=0.001)
     # all bursts fit, so that nobody knows how much more would
     assert "cache_bytes" in found.assumed and {"command_us", "write_settle_ms"}.isdisjoint(found.assumed)
+
+    # a command that nobody could serve is the class's
+    quick = probe.fit(device, seen | {"write": Seen(1, 0, 120.0)})
+    assert "command_us" in quick.assumed and quick.service["command_us"] == 300
+    assert not models.reasons_against_speed(models.find("mine.yaml", probe.as_file("mine", device, quick, [])))
 
     uncached = probe.fit(replace(device, write_cache="none"), seen | {"write": Seen(1, 0, 12_700.0)})
     assert uncached.service["write_settle_ms"] == pytest.approx(0.7)

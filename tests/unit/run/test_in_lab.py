@@ -51,6 +51,19 @@ def test_figures_of_several_processors_are_not_promised_to_repeat(cpus: int, cav
     assert sites.describe(FACTS).caveats == caveats
 
 
+@pytest.mark.parametrize(
+    "stack", ["2*scsi_debug(size=6G) | md(raid1) | ext4", "4*nullblk(memory_backed=on, size=3G) | md(raid0) | ext4"]
+)
+def test_what_layers_keep_in_memory_is_refused_before_boot(stack: str, tmp_path: Path) -> None:
+    asked = campaigns.from_expressions(
+        [stack], ["null"], layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=str
+    )
+    with pytest.raises(Refused, match="lie in the memory of the lab machine"):
+        in_lab.opened(replace(asked, testbed=Testbed("lab", clock="virtual")), tmp_path, "u", None, lambda line: None)
+    large = replace(asked, testbed=Testbed("lab", clock="virtual", memory_bytes=64 << 30))
+    in_lab.opened(large, tmp_path, "u", None, lambda line: None)
+
+
 def test_every_lab_that_is_not_built_is_told_with_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     stacks = ["disk | zfs", "disk | debian(12) | ext4"]
