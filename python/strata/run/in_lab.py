@@ -53,8 +53,8 @@ EXACT = (
 )
 SEVERAL = (
     "The machine has more than one processor, and there QEMU may count some instructions of an idle moment twice: on a "
-    "busy computer a repeat may differ by nanoseconds, and by more where that decides who comes first. With cpus: 1, "
-    "the usual, it cannot."
+    "busy computer a repeat may differ by nanoseconds, and by more where that decides who comes first (2 % has been "
+    "seen). With cpus: 1, the usual, it cannot."
 )
 BESIDE = (
     "Guests ran beside the lab machine and reached their disks in it by NBD through a forwarded port: what a request "
