@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from strata.model import Kind, Metric
 from strata.probes._engine import ENGINE, TOOLS
-from strata.probes._instances import INSTANCES, NO_INSTANCES
-from strata.probes._probe import MIB, SHELL, Finding, Probe, number
+from strata.probes._instances import INSTANCES, shared
+from strata.probes._probe import MIB, SHELL, Finding, Probe
 
-# As much of its own as of the image; a copy may take a part of both.
-_IMAGE_MIB, _SHARE = 32, 0.25
+# As much of its own as of the image.
+_IMAGE_MIB = 32
 
 _SCRIPT = (
     SHELL
@@ -29,20 +29,7 @@ say seconds "$(since "$start")"
 
 
 def judge(found: Mapping[str, str]) -> Finding:
-    if found.get("method") == "none":
-        return NO_INSTANCES
-    taken, took = number(found, "bytes"), number(found, "seconds")
-    if took is None or "state" not in found:
-        return Finding(None, "the probe does not say what came of the copy")
-    if found["state"] != "one":
-        return Finding(False, f"the copy has '{found['state']}' and not what the instance had")
-    if taken is None:
-        return Finding(None, "nobody counts what the engine takes here")
-    whole = 2 * _IMAGE_MIB
-    room = max(taken, 0) / MIB
-    why = f"of an instance of {whole} MiB, half of them its own, a copy took {room:.1f} MiB and {took:.2f} s"
-    figures = {"instance_copy_bytes": max(taken, 0.0), "instance_copy_s": took}
-    return Finding(taken <= _SHARE * whole * MIB, why, figures)
+    return shared(found, "a copy", 2 * _IMAGE_MIB, "instance_copy")
 
 
 PROBE = Probe(

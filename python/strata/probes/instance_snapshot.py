@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from strata.model import Kind, Metric
 from strata.probes._engine import ENGINE, TOOLS
-from strata.probes._instances import INSTANCES, NO_INSTANCES
-from strata.probes._probe import MIB, SHELL, Finding, Probe, number
+from strata.probes._instances import INSTANCES, shared
+from strata.probes._probe import MIB, SHELL, Finding, Probe
 
-# As for the images that instances share.
-_IMAGE_MIB, _SHARE = 48, 0.25
+_IMAGE_MIB = 48
 
 _SCRIPT = (
     SHELL
@@ -29,18 +28,7 @@ say state "$(got c1)"
 
 
 def judge(found: Mapping[str, str]) -> Finding:
-    if found.get("method") == "none":
-        return NO_INSTANCES
-    taken, took = number(found, "bytes"), number(found, "seconds")
-    if took is None or "state" not in found:
-        return Finding(None, "the probe does not say what came of the snapshot")
-    if found["state"] != "one":
-        return Finding(False, f"back at the snapshot the instance has '{found['state']}' and not what it had then")
-    if taken is None:
-        return Finding(None, "nobody counts what the engine takes here")
-    why = f"of an instance of {_IMAGE_MIB} MiB it took {max(taken, 0) / MIB:.1f} MiB and {took:.2f} s, and led back"
-    figures = {"instance_snapshot_bytes": max(taken, 0.0), "instance_snapshot_s": took}
-    return Finding(taken <= _SHARE * _IMAGE_MIB * MIB, why, figures)
+    return shared(found, "a snapshot", _IMAGE_MIB, "instance_snapshot")
 
 
 PROBE = Probe(
