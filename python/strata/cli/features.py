@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from strata import layers, workloads
+from strata.advice.judge import ends_in
 from strata.campaign import parse_stacks
 from strata.cli import kept as kept_stacks
 from strata.cli import run as running
@@ -130,10 +131,8 @@ def matrix_of(directories: Sequence[Path]) -> matrix.Matrix:
 def _by_kind(stacks: Sequence[Stack]) -> dict[Kind, list[Stack]]:
     found: dict[Kind, list[Stack]] = {}
     for stack in stacks:
-        node = stack.top
-        while (kind := layers.catalogue()[node.call.name].provides) is None:
-            node = node.inputs[0]
-        if kind not in _KINDS:
+        kind = ends_in(stack, layers.drivers())
+        if kind is None or kind not in _KINDS:
             raise BadInput(
                 f"{stack.text} ends in a {kind}; features are tried on {', '.join(_KINDS[:-1])} and {_KINDS[-1]}."
             )
