@@ -510,10 +510,11 @@ def no_size(engine: str, driver: str) -> str:
     )
 
 
-def root_reasons(spec: Call) -> list[str]:
-    """Of a container's root that is a file system of its own (`fs`, `base_size`)."""
+def root_reasons(spec: Call, usual: str | None = None) -> list[str]:
+    """Of a container's root that is a file system of its own (`fs`, `base_size`). `usual`: the one that the engine
+    chooses where none is asked for."""
     size = spec["base_size"]
-    if spec["fs"] != "xfs" or size is None or int(size) >= XFS_SMALLEST_BYTES:
+    if (spec["fs"] or usual) != "xfs" or size is None or int(size) >= XFS_SMALLEST_BYTES:
         return []
     least = human_size(XFS_SMALLEST_BYTES)
     return [f"{spec.text}: xfs is not made on less than {least}; make base_size= larger, or choose fs=ext4."]

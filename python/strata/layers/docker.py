@@ -184,7 +184,9 @@ class DockerDriver:
             reasons.append(no_size("docker", driver))
         if driver == "fuse-overlayfs" and "fuse" not in facts.filesystems:
             reasons.append(no_filesystem("docker(fuse-overlayfs)", "fuse", facts))
-        return reasons + root_reasons(spec)
+        # devmapper's own choice (Docker 20.10, daemon/graphdriver/devmapper/deviceset.go): xfs wherever it can be made
+        usual = "xfs" if driver == "devicemapper" and "mkfs.xfs" in facts.tools else None
+        return reasons + root_reasons(spec, usual)
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         _check(spec, below[0])

@@ -13,7 +13,7 @@ image() {
   "$client" reset >/dev/null || return 1
   mkdir -p "$box/bin" "$box/dev" "$box/etc" "$box/proc" "$box/sys" "$box/tmp" || return 1
   cp -- "$(command -v busybox)" "$box/bin/busybox" || return 1
-  for name in sh cat dd sleep sync wc; do ln -s busybox "$box/bin/$name" || return 1; done
+  for name in sh cat dd rm sleep sync wc; do ln -s busybox "$box/bin/$name" || return 1; done
   printf '%s\\n' '#!/bin/sh' 'trap exit TERM' 'sleep 2147483 & wait' >"$box/stay" && chmod +x "$box/stay" || return 1
   fill "$box/large" "$1"
   tar --create --file "$box.tar" --owner=0 --group=0 --numeric-owner --directory "$box" . &&

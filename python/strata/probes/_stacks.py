@@ -29,7 +29,7 @@ ENGINES = (
     "disk | xfs(pquota) | incus(dir, base_size=256M)",
     "disk | ext4 | {containerd(overlayfs), podman(user=nobody), podman(vfs)}",
     # Docker 25 dropped it
-    "disk | debian(12) | ext4 | docker(devicemapper, base_size=256M)",
+    "disk | debian(12) | ext4 | docker(devicemapper, base_size=512M)",
     "disk | btrfs(quotas) | {docker(btrfs, base_size=256M), podman(btrfs)}",
     "disk | btrfs(quotas) | {incus(btrfs, base_size=256M), lxd(btrfs, base_size=256M)}",
     "disk | zfs | {docker(zfs, base_size=256M), incus(zfs, base_size=256M), lxd(zfs, base_size=256M)}",
