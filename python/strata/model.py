@@ -82,6 +82,17 @@ class Brought:
 
 
 @dataclass(frozen=True, slots=True)
+class Flaw:
+    """What versions of a program from `since` on, and before `mended`, do not do although they are asked to."""
+
+    asks: str  # as in `LayerInfo.lacks`
+    program: str  # of `LayerInfo.tools`
+    since: tuple[int, ...]
+    mended: tuple[int, ...]
+    why: str  # and what to do instead
+
+
+@dataclass(frozen=True, slots=True)
 class LayerInfo:
     """What the expression language, the planner and the reference need to know of a layer."""
 
@@ -103,6 +114,7 @@ class LayerInfo:
     # what a workload may ask of an engine (`WorkloadInfo.asks`) and this one has not -> why, and what to do instead
     lacks: Mapping[str, str] = field(default_factory=dict)
     lacks_by: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, once that argument is given
+    flaws: tuple[Flaw, ...] = ()  # the same of versions
     only_for: Mapping[str, str] = field(default_factory=dict)  # program of `tools` -> what it is needed for alone
     asks_by: Mapping[str, str] = field(default_factory=dict)  # argument -> what it asks of the engine below
     work: Work = Work()  # what building one takes, where that is seconds

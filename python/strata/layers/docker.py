@@ -38,7 +38,20 @@ from strata.layers._engine import (
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._thin_pool import ROOM as POOL_ROOM
 from strata.layers._throttle import THROTTLE
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Flaw,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 
 DRIVERS = ("overlay2", "fuse-overlayfs", "btrfs", "zfs", "vfs", "devicemapper", "aufs", "overlay")
 
@@ -53,6 +66,11 @@ _NO_DEVICEMAPPER = (
 )
 _GONE = {"overlay": (24, _NO_OVERLAY), "devicemapper": (25, _NO_DEVICEMAPPER)}
 """The first version that has it no more, and why."""
+
+_DROPS_LIMITS = (
+    "this version of its client takes limits and drops them (docker/cli issue 5321); leave out the limit, or "
+    "take a Docker that is older than 25, as a lab of Debian 12 has, or newer than 27.1.1"
+)
 
 INFO = LayerInfo(
     name="docker",
@@ -78,6 +96,10 @@ INFO = LayerInfo(
     accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
     provides=Kind.ENGINE,
     lacks=NO_INSTANCES,
+    flaws=(
+        Flaw("limit", "docker", (25,), (25, 0, 7), _DROPS_LIMITS),
+        Flaw("limit", "docker", (26,), (27, 1, 2), _DROPS_LIMITS),
+    ),
     tools={"dockerd": "docker.io", "docker": "docker-cli (Debian 12: docker.io)", "containerd": "containerd",
            "ctr": "containerd", "runc": "runc", "prlimit": "util-linux",
            "fuse-overlayfs": "fuse-overlayfs", "zfs": "zfsutils-linux", "dmsetup": "dmsetup",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from strata.model import Call, Facts, Hungry, Kind, LayerDriver, Node, Stack, Workload
+from strata.model import Call, Facts, Flaw, Hungry, Kind, LayerDriver, Node, Stack, Workload
 from strata.run import files, layout, together
 from strata.run.sites import GuestLook
 from strata.units import format_size, human_size
@@ -137,6 +138,7 @@ def of_asked(
             lacks = dict(info.lacks)
             for name, more in info.lacks_by.items():
                 lacks |= more if _given(engine, name) else {}
+            lacks |= {flaw.asks: flaw.why for flaw in info.flaws if _flawed(flaw, facts.tools.get(flaw.program))}
             for asks in sorted(wanted - {""}):
                 if asks in lacks:
                     reasons.append(f"{call.text} asks {engine.text} to {asks}, and {lacks[asks]}.")
@@ -147,6 +149,11 @@ def of_asked(
                     if what == asks and tool not in facts.tools
                 ]
     return reasons
+
+
+def _flawed(flaw: Flaw, said_version: str | None) -> bool:
+    found = re.search(r"\b\d+(\.\d+)+", said_version or "")
+    return found is not None and flaw.since <= tuple(map(int, found[0].split("."))) < flaw.mended
 
 
 def _given(call: Call, name: str) -> bool:

@@ -10,7 +10,7 @@ from strata.model import Facts
 from strata.run import unfit
 
 
-def reasons(stack: str, load: str, *tools: str) -> list[str]:
+def reasons(stack: str, load: str, *tools: str, **versions: str) -> list[str]:
     asked = campaigns.from_expressions(
         [stack], [load], layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=lambda name: ""
     )
@@ -25,7 +25,7 @@ def reasons(stack: str, load: str, *tools: str) -> list[str]:
         memory_bytes=1 << 30,
         root=True,
         filesystems=frozenset(),
-        tools=dict.fromkeys(tools, "1"),
+        tools=dict.fromkeys(tools, "1") | versions,
         schedulers=frozenset(),
         free_bytes=1 << 30,
     )
@@ -65,3 +65,28 @@ def test_an_engine_that_cannot_is_told_of(stack: str, load: str, words: str) -> 
 )
 def test_one_that_can_is_not(stack: str, load: str) -> None:
     assert reasons(stack, load, "buildah") == []
+
+
+@pytest.mark.parametrize(
+    ("version", "drops"),
+    [
+        ("Docker version 20.10.24+dfsg1, build 297e128", False),
+        ("Docker version 24.0.9, build 2936816", False),
+        ("Docker version 25.0.0, build e758fe5", True),
+        ("Docker version 25.0.7, build 0", False),
+        ("Docker version 26.1.5+dfsg1, build a72d7cd", True),
+        ("Docker version 27.1.1, build 6312585", True),
+        ("Docker version 27.1.2, build d01f264", False),
+        ("Docker version 28.2.2, build 0", False),
+        ("", False),
+    ],
+)
+def test_versions_of_docker_that_drop_limits_are_told_of(version: str, drops: bool) -> None:
+    for stack, load in (
+        ("disk | ext4 | docker | container(write_bps=1M)", "fio/randwrite-4k-qd32"),
+        ("disk | ext4 | docker", "container/neighbours(2, bps=1M)"),
+    ):
+        found = reasons(stack, load, docker=version)
+        assert len(found) == drops
+        assert all("takes limits and drops them" in reason for reason in found)
+    assert not reasons("disk | ext4 | docker", "container/neighbours(2)", docker=version)
