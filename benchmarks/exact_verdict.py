@@ -1,7 +1,7 @@
 """Hours to a verdict: stacks in the exact lab, and the same stacks on a real machine whose visits are noisy.
 
     python -m strata.cli.dataset RUN exact.parquet
-    python benchmarks/exact_verdict.py exact.parquet [--campaigns 60]
+    python benchmarks/exact_verdict.py exact.parquet [--seeds more.parquet] [--campaigns 60]
 
 RUN is one by the virtual clock with factors. Its figures, means over its seeds, are taken for the truth, also of the
 real machine: what is compared is the way to a verdict, and not which of the two is right about a disk. The real machine
@@ -10,7 +10,7 @@ realistic there. The strategies are those of `python -m strata.design.simulate`.
 it names is more than 3 % below the best.
 
 Of the lab the hours are those of RUN, from its first trial to its last; and each seed's verdict is held against the
-means of the other seeds, where there are any.
+means of the other seeds, where there are any: of RUN, or of a run of the stacks at its top alone with more seeds.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("exact", type=Path)
     parser.add_argument("--campaigns", type=int, default=60, help="of the made-up machine, each with noise of its own")
+    parser.add_argument("--seeds", type=Path, metavar="FILE", help="a run with more seeds of the stacks at its top")
     options = parser.parse_args(argv)
     visits = pl.read_parquet(options.exact)
     factors = [name for name in visits.columns if name.startswith("factor: ")]
     if not factors:
         parser.error("the stacks of this run have no factors, which the adaptive design learns from.")
-    seeds = visits.pivot(on="round", index=["stack", *factors], values="value", sort_columns=True).drop_nulls()
+    seeds = _seeds(visits, ["stack", *factors])
     codes = np.column_stack([_codes(seeds[name].to_list()) for name in factors])
     values = seeds.drop(["stack", *factors]).to_numpy()  # stacks x seeds
     truth = Truth(codes, values.mean(axis=1))
@@ -49,7 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     near = int((truth.level >= truth.level.max() - MARGIN).sum())
     print(f"{len(values)} stacks, {values.shape[1]} seeds; the best has {best:.4g}, and {near} are within 3 % of it")
     print(f"the exact lab: {float(visits['hour'].max()):.2f} hours")  # type: ignore[arg-type]
-    for line in _by_seed(values, seeds["stack"].to_list()):
+    top = _seeds(pl.read_parquet(options.seeds), ["stack"]) if options.seeds else seeds.drop(factors)
+    for line in _by_seed(top.drop("stack").to_numpy(), top["stack"].to_list()):
         print(line)
     rows = []
     for name in SHOWN:
@@ -60,6 +62,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows.append(summary(name, made))
     print(table(rows))
     return 0
+
+
+def _seeds(visits: pl.DataFrame, index: Sequence[str]) -> pl.DataFrame:
+    """A row for each stack that every seed has, a column for each seed."""
+    return visits.pivot(on="round", index=list(index), values="value", sort_columns=True).drop_nulls()
 
 
 def _codes(levels: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

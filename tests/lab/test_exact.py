@@ -306,6 +306,59 @@ def test_a_power_cut_takes_nothing_that_was_promised_and_repeats(tmp_path: Path)
     assert same(tmp_path / "run")["different"] == []
 
 
+def test_a_dropped_flush_loses_what_was_promised(tmp_path: Path) -> None:
+    """The same writes, each followed by a flush; but the disk answers flushes and does nothing."""
+    found = {}
+    for name, more in (("honest", ""), ("lies", "dropped_flush_every: 1, ")):
+        model, script = tmp_path / f"{name}.yaml", tmp_path / f"{name}.sh"
+        model.write_text(CUT.replace("power_cut_s", f"{more}power_cut_s"))
+        # a write through the cache would ask for no flush
+        script.write_text(
+            WRITES.replace("conv=sync,notrunc oflag=direct,dsync", "conv=sync,notrunc,fsync oflag=direct")
+        )
+        options = ("--clock", "virtual", "--size", "disk=256M", "--disk", f"disk={model}")
+        (trial,) = lab_run(tmp_path / f"{name}-run", ["disk"], f"command:{script}", *options).trials
+        assert trial.outcome is Outcome.OK, trial.reason
+        found[name] = trial.metrics
+    assert found["honest"]["promised"] > 50 and found["honest"]["lost"] == 0
+    assert found["lies"]["promised"] > 50 and found["lies"]["lost"] == found["lies"]["promised"]
+
+
+BROKEN = """\
+name: has-bad-blocks
+queue_depth: 32
+write_cache: none
+service:
+  fixed: {servers: 1, read_us: 500, write_us: 500}
+faults:
+  errors:
+    - {on: read, start_bytes: 1048576, length_bytes: 8192}
+    - {on: write, start_bytes: 2097152, length_bytes: 4096}
+"""
+EVERY_BLOCK = """\
+#!/bin/sh
+block() { dd bs=4096 count=1 "$@" >/dev/null 2>&1; }
+k=0 reads= writes=
+while [ "$k" -lt 600 ]; do
+  block if="$STRATA_TARGET" iflag=direct skip="$k" || reads="$reads$k "
+  block if=/dev/zero of="$STRATA_TARGET" oflag=direct conv=notrunc seek="$k" || writes="$writes$k "
+  k=$((k + 1))
+done
+set -- $reads
+echo "{\\"reads\\": $#, \\"first\\": ${1:-0}, \\"last\\": ${2:-0}, \\"write\\": ${writes:-0}}" >"$STRATA_OUTPUT"
+"""
+
+
+def test_a_disk_with_bad_blocks_fails_there_and_nowhere_else(tmp_path: Path) -> None:
+    model, script = tmp_path / "broken.yaml", tmp_path / "blocks.sh"
+    model.write_text(BROKEN)
+    script.write_text(EVERY_BLOCK)
+    options = ("--clock", "virtual", "--size", "disk=256M", "--disk", f"disk={model}")
+    (trial,) = lab_run(tmp_path / "run", ["disk"], f"command:{script}", *options).trials
+    assert trial.outcome is Outcome.OK, trial.reason
+    assert {"reads": 2, "first": 256, "last": 257, "write": 512}.items() <= trial.metrics.items()
+
+
 def test_too_little_memory_for_the_disks_is_refused_before_boot(tmp_path: Path) -> None:
     argv = [STRATA, "run", "4*disk | btrfs", "-w", "null", "--on", "lab", "--clock", "virtual", "--size", "disk=10G"]
     done = subprocess.run([*argv, "--out", str(tmp_path / "run")], capture_output=True, text=True)

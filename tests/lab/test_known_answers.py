@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from strata.lab import models
 from strata.model import Outcome
 
 from .lab_runs import STRATA, lab_run
@@ -98,6 +99,53 @@ def test_a_delay_of_device_mapper_comes_on_top(tmp_path: Path) -> None:
     stack = "disk | dm(delay, read=20ms, write=20ms)"
     found = figures(tmp_path / "run", [stack], [load], "--disk", "disk=serial-8ms", "--size", "disk=256M")
     assert found[stack, load]["read_lat_mean_ms"] == pytest.approx(28.0, rel=0.02)
+
+
+SLOW_FLASH = """\
+name: slow-flash
+queue_depth: 32
+write_cache: volatile
+service:
+  ssd:
+    {channels: 2, dies_per_channel: 2, page_bytes: 16384, program_bytes: 65536, block_bytes: 4194304, read_us: 600,
+     program_us: 6000, erase_ms: 8, channel_bytes_per_s: 40000000, over_provisioning: 0.1,
+     interface_bytes_per_s: 60000000, full_duplex: false, command_us: 50, read_latency_us: 100,
+     write_latency_us: 300, buffer_bytes: 1048576, flush_us: 3000}
+"""
+
+
+def test_flash_that_is_slow_enough_for_the_engine_does_what_its_model_claims(tmp_path: Path) -> None:
+    """Dies, channels, the write buffer and collection through ublk, as on a memory card."""
+    model = tmp_path / "card.yaml"
+    model.write_text(SLOW_FLASH)
+    document = json.dumps(models.find(str(model), SLOW_FLASH).document)
+    argv = [Path(STRATA).with_name("strata-engine"), "disk", "models", "--model=-", "--json", f"--size={512 << 20}"]
+    said = subprocess.run(argv, input=document, capture_output=True, check=True, text=True).stdout
+    claims = json.loads(said)[0]["claims"]
+    single, deep = (f"fio/randread-4k-qd32(iodepth={depth}, runtime=5s, size=480M)" for depth in (1, 32))
+    in_order = "fio/seqread-1m(runtime=2s, size=256M)"
+    flushed = job(tmp_path / "flushed.fio", "rw=randwrite", "size=480m", "fsync=1", "ioengine=psync", "runtime=5")
+    options = ("--disk", f"ssd={model}", "--size", "ssd=512M")
+    found = figures(tmp_path / "run", ["ssd"], [single, deep, in_order, flushed], *options)
+    iops = {load: metrics["iops"] for (_, load), metrics in found.items()}
+    # of 0.92 ms, to which the machine's processor adds some 30 us: fio's part, the kernel's and the server's
+    assert iops[single] == pytest.approx(claims["random_reads_per_s"], rel=0.05)
+    assert iops[deep] == pytest.approx(claims["random_reads_deep_per_s"], rel=0.05)
+    assert iops[flushed] == pytest.approx(claims["flushed_writes_per_s"], rel=0.05)
+    in_bytes = found["ssd", in_order]["bandwidth"] * (1 << 20)
+    assert in_bytes == pytest.approx(claims["sequential_read_bytes_per_s"], rel=0.03)
+
+
+def test_a_disk_that_stalls_now_and_then(tmp_path: Path) -> None:
+    """Every hundredth request finds it standing still for 400 ms, the others take their 8 ms."""
+    model = tmp_path / "stalls.yaml"
+    model.write_text(f"{SERIAL}faults: {{stalls: [{{length_ms: 400, every: 100}}]}}\n")
+    load = "fio/randread-4k-qd32(iodepth=1, runtime=20s, size=64M)"
+    found = figures(tmp_path / "run", ["disk"], [load], "--disk", f"disk={model}", "--size", "disk=256M")
+    metrics = found["disk", load]
+    assert metrics["iops"] == pytest.approx(100 / (99 * 0.008 + 0.4), rel=0.03)
+    assert metrics["read_lat_p50_ms"] == pytest.approx(8.0, rel=0.03)
+    assert metrics["read_lat_max_ms"] == pytest.approx(400.0, rel=0.03)
 
 
 def test_flash_reads_as_many_bytes_as_its_interface_carries(tmp_path: Path) -> None:
