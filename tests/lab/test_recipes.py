@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from strata.layers import catalogue, drivers
 from strata.published.documented import documents
 from strata.recipes import plan, shell
 from strata.recipes.formats import formats
+from strata.recipes.formats._parts import mount_of, restarts
 from strata.recipes.plan import Recipe
 from strata.units import parse_size
 
@@ -106,6 +108,54 @@ def test_a_fresh_machine_gets_the_stack_that_was_measured(name: str) -> None:
     assert recipe.differences(shell.seen(recipe, first)) == []
     assert recipe.differences(shell.seen(recipe, again)) == []
     assert after.split() == ["disk"], "something of it is left"
+
+
+# Applies, ends what a restart ends, takes a disk away, and does what the units of systemd do at the next boot.
+_ONE_LESS = """\
+set -e
+PATH=$PATH:/usr/sbin
+cat >/root/recipe.sh <<'RECIPE_OF_STRATA'
+{script}
+RECIPE_OF_STRATA
+sh /root/recipe.sh apply >&2
+echo kept >/srv/data/file
+{{ {stop}; }} >&2
+disk=$(readlink -f {lost})
+virtio=$(readlink -f "/sys/block/${{disk##*/}}/device")
+echo "${{virtio##*/}}" >/sys/bus/virtio/drivers/virtio_blk/unbind
+udevadm settle
+[ ! -e "$disk" ]
+{starts}
+cat /srv/data/file
+"""
+
+
+@pytest.mark.parametrize(
+    ("stack", "stop"),
+    [
+        ("2*disk | md(raid1) | ext4", "umount /srv/data; mdadm --stop /dev/md/data-2"),
+        (
+            "2*disk | md(raid1) | lvmthin | xfs",
+            "umount /srv/data; dmsetup remove_all; mdadm --stop /dev/md/data-2",
+        ),
+        ("2*disk | lvm(raid1) | ext4", "umount /srv/data; dmsetup remove_all"),
+        ("2*disk | zfs(mirror=2)", "zpool export data-2"),
+    ],
+)
+def test_a_mirror_comes_back_after_a_restart_without_one_of_its_disks(stack: str, stop: str) -> None:
+    case = Case(stack, (("disk", "1G"), ("disk", "1G")), stop)
+    recipe = made(case)
+    # systemd waits for the disks and goes on, as they are wanted and not required
+    assert any("\nWants=dev-disk" in file.text for file in formats()["systemd"].write(recipe))
+    starts = [shlex.join(command.argv) for _, command in restarts(recipe)]
+    if (mount := mount_of(recipe)) is not None:
+        starts.append(f"mount UUID={mount.uuid} {mount.path}")
+    text = _ONE_LESS.format(script=shell.render(recipe), stop=stop, lost=links(case.disks)[0], starts="\n".join(starts))
+    argv = [STRATA, "lab", "shell", "--with", "zfs"]
+    argv += [word for role, size in case.disks for word in ("--disk", f"{role}={size}")]
+    done = subprocess.run(argv, input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.stdout.split() == ["kept"]
 
 
 # Of the ways that the study weighed: three that have all it required, and one that cannot deduplicate.

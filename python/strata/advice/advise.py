@@ -19,6 +19,7 @@ from strata.analysis import modelled
 from strata.analysis.cells import usable
 from strata.analysis.estimate import Estimate
 from strata.analysis.rank import Ranking, Row
+from strata.analysis.verdict import listed
 from strata.errors import BadInput
 from strata.model import Kind, LayerDriver, Metric, Stack, View
 from strata.probes import PREFIX
@@ -31,7 +32,9 @@ _SHOWN = 4  # trade-offs of each side, the largest first
 
 @dataclass(frozen=True, slots=True)
 class Tradeoff:
-    """One figure in which a stack and the choice differ by more than the margin, and by more than chance."""
+    """One figure in which a stack and the choice differ by more than the margin, and by more than chance where several
+    visits of each tell what chance does.
+    """
 
     workload: str
     metric: str
@@ -60,7 +63,7 @@ class Advice:
     tied: tuple[str, ...]  # stacks that the data do not show to be worse than the choice, it included
     unmeasured: tuple[Judged, ...]  # may be chosen, and nothing is known of their speed
     ruled_out: tuple[Judged, ...]
-    conflict: tuple[str, ...]  # requirements that no candidate has together, as few as say it
+    conflicts: tuple[tuple[str, ...], ...]  # requirements that no candidate has together, as few as say it
     nearest: tuple[Judged, ...]  # with the fewest that they lack
     sentences: tuple[str, ...]  # what the ranking says of itself
     machines: Mapping[str, tuple[str, ...]]  # of every run that anything here comes from: what it was, and its caveats
@@ -93,7 +96,7 @@ def advise(
     if not fit:
         fewest = min(len(each.unmet) for each in out)
         nearest = tuple(each for each in out if len(each.unmet) == fewest)
-        return Advice(None, None, (), (), (), out, _conflict(list(judged.values())), nearest, (), machines)
+        return Advice(None, None, (), (), (), out, _conflicts(list(judged.values())), nearest, (), machines)
     of = {stack.text: features(stack, known, done.get(stack.text)) for stack in stacks}
 
     def with_published(found: Advice) -> Advice:
@@ -153,7 +156,19 @@ def _ranking(view: View, fit: Sequence[str], weights: Mapping[str, float] | None
     )
     if not usable(some):
         return None
-    return modelled.ranking(some, None if weights is None else _weighed(some, weights))
+    if weights is None:
+        return modelled.ranking(some)
+    each = _weighed(some, weights)
+    found = modelled.ranking(some, each)
+    return replace(found, sentences=(*found.sentences, _shares(some, each)))
+
+
+def _shares(view: View, weights: Sequence[float]) -> str:
+    known = list(zip((load.text for load in view.workloads), weights, strict=True))
+    counted = [f"{text} weighs {weight:g}" for text, weight in known if weight]
+    left = [text for text, weight in known if not weight]
+    nothing = f"; {listed(left)} {'weighs' if len(left) == 1 else 'weigh'} nothing" if left else ""
+    return f"In the score {listed(counted)}{nothing}."
 
 
 def _weighed(view: View, weights: Mapping[str, float]) -> list[float]:
@@ -204,7 +219,7 @@ def _advice(
         tied=ranking.tied,
         unmeasured=tuple(judged[text] for text in fit if text not in ranked),
         ruled_out=out,
-        conflict=(),
+        conflicts=(),
         nearest=(),
         sentences=ranking.sentences,
         machines=machines,
@@ -212,7 +227,7 @@ def _advice(
 
 
 def _tradeoffs(row: Row, choice: Row, metrics: Mapping[str, Mapping[str, Metric]], within: float) -> list[Tradeoff]:
-    """The largest first. Only where the intervals of both do not meet."""
+    """The largest first. Only where the intervals of both do not meet; one visit has none."""
     found = []
     for workload, figures in row.metrics.items():
         for name, figure in figures.items():
@@ -220,23 +235,33 @@ def _tradeoffs(row: Row, choice: Row, metrics: Mapping[str, Mapping[str, Metric]
             if metric is None or other is None or metric.better == "neither" or figure.point <= 0 or other.point <= 0:
                 continue
             ratio = figure.point / other.point if metric.better == "higher" else other.point / figure.point
-            if _apart(figure, other) and not 1 - within <= ratio <= 1 / (1 - within):
+            if not _meet(figure, other) and not 1 - within <= ratio <= 1 / (1 - within):
                 found.append(Tradeoff(workload, name, ratio, figure, other))
     return sorted(found, key=lambda trade: -max(trade.ratio, 1 / trade.ratio))
 
 
-def _apart(one: Estimate, other: Estimate) -> bool:
+def _meet(one: Estimate, other: Estimate) -> bool:
     if one.low is None or one.high is None or other.low is None or other.high is None:
         return False
-    return one.high < other.low or other.high < one.low
+    return one.high >= other.low and other.high >= one.low
 
 
-def _conflict(judged: Sequence[Judged]) -> tuple[str, ...]:
-    """The fewest requirements that no candidate meets together, the first of these in the order of the requirements."""
+def _conflicts(judged: Sequence[Judged]) -> tuple[tuple[str, ...], ...]:
+    """Each requirement that no candidate meets; and of the rest the fewest that none meets together, the first of these
+    in the order of the requirements.
+    """
     names = [answer.requirement for answer in judged[0].answers]
     met = [{number for number, answer in enumerate(each.answers) if answer.met} for each in judged]
-    for size in range(1, len(names) + 1):
-        for chosen in combinations(range(len(names)), size):
-            if not any(set(chosen) <= each for each in met):
-                return tuple(names[number] for number in chosen)
-    return ()
+    alone = [number for number in range(len(names)) if not any(number in each for each in met)]
+    rest = [number for number in range(len(names)) if number not in alone]
+    together = next(
+        (
+            chosen
+            for size in range(2, len(rest) + 1)
+            for chosen in combinations(rest, size)
+            if not any(set(chosen) <= each for each in met)
+        ),
+        (),
+    )
+    found = [*((number,) for number in alone), *([together] if together else [])]
+    return tuple(tuple(names[number] for number in chosen) for chosen in found)

@@ -8,7 +8,8 @@ from typing import Literal
 
 from strata.advice.requirements import Requirements
 from strata.advice.tried import Tried
-from strata.model import Caching, Kind, LayerDriver, Node, Redundant, Stack
+from strata.layers import survivable
+from strata.model import Kind, LayerDriver, Stack
 from strata.probes import probes
 from strata.probes._probe import MEMORY
 from strata.published.documented import Claim, Documents, Risk
@@ -106,21 +107,6 @@ def risks(stack: Stack, known: Documents) -> tuple[Risk, ...]:
         if risk.layer == node.call.name and risk.terms.met(node.call)
     )
     return tuple(dict.fromkeys(found))
-
-
-def survivable(node: Node, drivers: Mapping[str, LayerDriver]) -> int:
-    """How many disks below `node` can be lost, whichever they are.
-
-    A layer that can lose m of its inputs loses data when m + 1 of them are gone; the cheapest of those take
-    one disk more than they survive each.
-    """
-    if not node.inputs:
-        return 0
-    driver = drivers[node.call.name]
-    needed = node.inputs[:-1] if isinstance(driver, Caching) and driver.holds_copies(node.call) else node.inputs
-    each = sorted(survivable(lower, drivers) for lower in needed)
-    can_lose = driver.survives(node.call, len(each)) if isinstance(driver, Redundant) and len(each) > 1 else 0
-    return sum(lost + 1 for lost in each[: can_lose + 1]) - 1
 
 
 def _claims(stack: Stack, feature: str, known: Documents) -> tuple[list[Claim], list[Claim], list[Claim]]:

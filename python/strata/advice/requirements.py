@@ -7,10 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from strata.analysis import objective
+from strata.campaign import document
+from strata.campaign.source import Problems
 from strata.errors import BadInput, Problem
 from strata.units import format_size, parse_size
 
@@ -32,12 +31,11 @@ class Requirements:
 
 def read(text: str, where: str, features: Collection[str]) -> Requirements:
     """From a file. Raises BadInput with every problem."""
-    try:
-        data = YAML(typ="safe").load(text) or {}
-    except YAMLError as error:
-        raise BadInput(f"{where} is no YAML: {error}") from error
-    if not isinstance(data, dict):
-        raise BadInput(f"{where}: write keys and values, as in `needs: [snapshot, quota]`.")
+    noted = Problems()
+    found = document.read(text, where, noted, "a file of requirements", "needs: [snapshot, quota]")
+    noted.raise_if_any()
+    assert found is not None, "what cannot be read has a problem"
+    data = found.data
     known = [str(key).replace("-", "_") for key in data]
     problems = [
         Problem(f"there is no key '{key}'; they are {', '.join(_KEYS)}.", where=where)

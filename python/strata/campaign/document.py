@@ -52,8 +52,10 @@ def write(data: Mapping[str, Any]) -> str:
     return text.getvalue()
 
 
-def read(text: str, where: str, problems: Problems) -> Document | None:
-    """None when it is not YAML of one mapping; what is wrong goes to `problems`."""
+def read(
+    text: str, where: str, problems: Problems, what: str = "a campaign file", example: str = "stacks: [disk | ext4]"
+) -> Document | None:
+    """None when it is not YAML of one mapping; what is wrong goes to `problems`. `what` it is to be, and an example."""
     file = Source(text, where)
     yaml = YAML(typ="safe", pure=True)
     yaml.composer.warn_double_anchors = False  # the later one holds, as YAML says
@@ -69,9 +71,7 @@ def read(text: str, where: str, problems: Problems) -> Document | None:
         problems.add(At(file, 0), f"this is not YAML: {' '.join(str(error).split())}; correct the file")
         return None
     if not isinstance(root, MappingNode):
-        problems.add(
-            At(file, 0), "a campaign file is a list of keys with values; write at least: stacks: [disk | ext4]"
-        )
+        problems.add(At(file, 0), f"{what} is a list of keys with values; write at least: {example}")
         return None
     reader = _Reader(text.split("\n"), where, problems)
     try:

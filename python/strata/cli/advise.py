@@ -42,10 +42,10 @@ class Flags:
 def advise(file: Path | None, runs: Sequence[Path], flags: Flags, as_json: bool) -> None:
     found, wanted = answer(file, runs, flags)
     if as_json:
-        print(json.dumps({"version": 1, **asdict(found)}, indent=2))
+        print(json.dumps({"version": 2, **asdict(found)}, indent=2))
     else:
         sys.stdout.write(advice.render(found, wanted))
-    if found.conflict:
+    if found.conflicts:
         raise typer.Exit(NothingToRun.exit_code)
 
 

@@ -55,6 +55,10 @@ def features(
 
 def _refuse_directory(text: str) -> None:
     """One word may be a disk role, and is more likely the directory of a run: nothing is built of it."""
+    if Path(text).is_dir():
+        raise BadInput(
+            f"'{text}' is a directory: give it alone to see what was tried, or expressions and --out {text}."
+        )
     if "|" not in text and "(" not in text:
         raise BadInput(
             f"'{text}' is no directory of what was tried; give that, or an expression with a layer on a disk, as in "

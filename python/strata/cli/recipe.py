@@ -118,4 +118,5 @@ def _print(files: Sequence[File], out: Path | None) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for file in files:
         (out / file.name).write_text(file.text)
-        print(f"{out / file.name}{f'   belongs at {file.place}' if file.place else ''}")
+        where = f"   {'is to be added to' if file.added else 'belongs at'} {file.place}" if file.place else ""
+        print(f"{out / file.name}{where}")

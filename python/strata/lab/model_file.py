@@ -157,7 +157,7 @@ class Written:
 def load(text: str, where: str) -> Written:
     """Raises BadInput with all problems, each with its place."""
     problems = Problems()
-    found = document.read(text, where, problems)
+    found = document.read(text, where, problems, "a disk model", "name, write_cache, and service or limits")
     if found is not None:
         reader = _Reader(found, problems)
         written = reader.model()

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from strata.model import Catalogue, LayerDriver
+from strata.model import Caching, Catalogue, LayerDriver, Node, Redundant
 
 
 @cache
@@ -27,3 +27,18 @@ def drivers() -> Mapping[str, LayerDriver]:
 def catalogue() -> Catalogue:
     """What the expression language, the planner and the reference need to know of every layer."""
     return MappingProxyType({name: driver.info for name, driver in drivers().items()})
+
+
+def survivable(node: Node, drivers: Mapping[str, LayerDriver]) -> int:
+    """How many disks below `node` can be lost, whichever they are.
+
+    A layer that can lose m of its inputs loses data when m + 1 of them are gone; the cheapest of those take
+    one disk more than they survive each.
+    """
+    if not node.inputs:
+        return 0
+    driver = drivers[node.call.name]
+    needed = node.inputs[:-1] if isinstance(driver, Caching) and driver.holds_copies(node.call) else node.inputs
+    each = sorted(survivable(lower, drivers) for lower in needed)
+    can_lose = driver.survives(node.call, len(each)) if isinstance(driver, Redundant) and len(each) > 1 else 0
+    return sum(lost + 1 for lost in each[: can_lose + 1]) - 1

@@ -9,7 +9,8 @@ from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
 from strata.probes._resize import LARGE_MIB, ON, RESIZE, denied
 from strata.probes._resize import TOOLS as OF_RESIZING
 
-# What is refused in use is tried once more at rest. A pool of ZFS becomes smaller by the disk that is taken out of it.
+# What is refused in use is tried once more at rest. A pool of ZFS becomes smaller by the disk that is
+# taken out of it.
 _SCRIPT = (
     SHELL
     + RESIZE
@@ -28,6 +29,13 @@ resize() {
 make "$large" || exit 1
 if [ "$method" = zfs ]; then
   truncate --size "${large}M" "$box/more" && zpool add strata-probe "$box/more" || exit 1
+  pool=$(df --output=source "$target" | tail -n 1)
+  # where the pool has parity, nothing can be taken out of it, so ours gets some too
+  if zpool status "${pool%%/*}" | grep --quiet --word-regexp 'raidz[123]-[0-9]*'; then
+    say parity yes
+    truncate --size "${large}M" "$box/one" "$box/two" || exit 1
+    zpool add -f strata-probe raidz1 "$box/one" "$box/two" || exit 1
+  fi
 fi
 fill_it || exit 1
 large_bytes=$(bytes)
@@ -50,7 +58,8 @@ def judge(found: Mapping[str, str]) -> Finding:
         return Finding(None, "the probe does not say how large it was")
     what = ON.get(found.get("method", ""), f"{found.get('method')} on a file of the stack")
     if found.get("method") == "zfs":
-        what = "a pool of two files, one of which was taken out of it,"
+        parity = " and a group with parity, as the stack's pool has one" if found.get("parity") == "yes" else ""
+        what = f"a pool of two files{parity}, one of which was to be taken out,"
     if took is not None and after < before and found["same"] == "yes":
         return Finding(True, f"{what} in use became {after / MIB:.0f} MiB from {before / MIB:.0f} MiB in {took:.2f} s")
     at_rest = number(found, "rest_after")

@@ -15,6 +15,7 @@ class File:
     name: str
     text: str
     place: str = ""  # where it belongs on the machine, absolute; "": anywhere
+    added: bool = False  # to what is at that place already, which stays
 
 
 @dataclass(frozen=True, slots=True)

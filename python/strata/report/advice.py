@@ -17,7 +17,7 @@ _FEW = 6  # stacks that are ruled out, of which every reason is printed
 def render(found: Advice, wanted: Sequence[str]) -> str:
     """`wanted`: the requirements in words."""
     lines = ["Required: " + ("; ".join(wanted) if wanted else "nothing but speed") + ".", ""]
-    if found.conflict:
+    if found.conflicts:
         lines += _nobody(found)
     elif found.choice is None:
         lines += ["Nothing measured has all that is required, so nothing is said of speed. These could be measured:"]
@@ -25,7 +25,7 @@ def render(found: Advice, wanted: Sequence[str]) -> str:
         lines += _published(found.published)
     else:
         lines += _choice(found, found.choice)
-    if found.ruled_out and not found.conflict:
+    if found.ruled_out and not found.conflicts:
         lines += ["", f"Ruled out ({len(found.ruled_out)}):"]
         lines += _briefly(found.ruled_out) if len(found.ruled_out) > _FEW else _each(found.ruled_out)
     lines += _machines(found.machines)
@@ -126,13 +126,16 @@ def _price(runner_up: Candidate) -> str:
 
 
 def _nobody(found: Advice) -> list[str]:
-    names = " and ".join(f"'{name}'" for name in found.conflict)
-    if any(all(answer.basis == "not known" for answer in each.unmet) for each in found.nearest):
-        lines = [f"Of no candidate it is known that it has {names}; what is [not known] below may be had."]
-    elif len(found.conflict) == 1:
-        lines = [f"No candidate has {names}. Give up this requirement, or add a candidate that has it."]
-    else:
-        lines = [f"No candidate has {names} together. Give up one of them, or add a candidate that has all."]
+    may_be = any(all(answer.basis == "not known" for answer in each.unmet) for each in found.nearest)
+    lines = []
+    for names in found.conflicts:
+        quoted = " and ".join(f"'{name}'" for name in names)
+        if may_be:
+            lines.append(f"Of no candidate it is known that it has {quoted}; what is [not known] below may be had.")
+        elif len(names) == 1:
+            lines.append(f"No candidate has {quoted}. Give up this requirement, or add a candidate that has it.")
+        else:
+            lines.append(f"No candidate has {quoted} together. Give up one of them, or add a candidate that has all.")
     lines += ["", "What comes nearest:"]
     return lines + _each(found.nearest)
 
@@ -161,9 +164,10 @@ def _risks(judged: Judged) -> list[str]:
 
 
 def _trade(trade: Tradeoff) -> str:
+    once = ", one visit" if trade.figure.low is None or trade.of_choice.low is None else ""
     return (
         f"{trade.metric} under {trade.workload}: {number(trade.ratio)} x as good "
-        f"({number(trade.figure.point)} against {number(trade.of_choice.point)})"
+        f"({number(trade.figure.point)} against {number(trade.of_choice.point)}{once})"
     )
 
 

@@ -28,9 +28,13 @@ class FactorPage:
 
 def build(name: str, found: Factorial) -> FactorPage:
     about = (
-        f"From {count(found.rounds, 'round')} that visited all {count(found.stacks, 'stack')}. A factor is compared "
-        "among stacks that are alike in all others. Above 1 is better than the mean of the levels; the score weighs "
-        "the workloads as the verdict does."
+        (
+            f"From {count(found.rounds, 'round')} that visited all {count(found.stacks, 'stack')}. "
+            if found.rounds
+            else "There is no round yet that visited all stacks of a factor. "
+        )
+        + "A factor is compared among stacks that are alike in all others. Above 1 is better than the mean of the "
+        "levels; the score weighs the workloads as the verdict does."
     )
     notes = list(found.left_out)
     if not found.main:

@@ -13,13 +13,13 @@ from strata import published, workloads
 from strata.advice import requirements
 from strata.advice.advise import Advice, advise
 from strata.advice.elsewhere import elsewhere
-from strata.advice.judge import Answer, Judged, features, judge, survivable
+from strata.advice.judge import Answer, Judged, features, judge
 from strata.advice.requirements import Requirements, described, with_flags
 from strata.advice.tried import Tried, tried
 from strata.analysis.noise import Noise
 from strata.campaign import parse_stacks
 from strata.errors import BadInput
-from strata.layers import catalogue, drivers
+from strata.layers import catalogue, drivers, survivable
 from strata.model import Facts, Metric, Outcome, Skipped, Stack, TrialResult, View, WorkloadView
 from strata.published.documented import documents
 from strata.report import advice as report
@@ -342,7 +342,7 @@ def test_what_no_candidate_has_together_conflicts() -> None:
     found = chosen(read(PROXMOX), dict.fromkeys(without, 100.0), without)
     assert found.choice is None
     # ZFS survives it with a cache that only reads go through, and takes too much memory to deduplicate.
-    assert found.conflict == ("ssd-cache", "at most 1.0 GiB of memory", "survives the loss of 1 disk")
+    assert found.conflicts == (("ssd-cache", "at most 1.0 GiB of memory", "survives the loss of 1 disk"),)
     assert all(len(each.unmet) == 1 for each in found.nearest)
     text = report.render(found, described(read(PROXMOX)))
     assert "No candidate has" in text and "What comes nearest" in text
@@ -424,13 +424,22 @@ def test_the_pair_that_conflicts_is_named() -> None:
         drivers(),
         KNOWN,
     )
-    assert found.conflict == ("block", "checksums")
+    assert found.conflicts == (("block", "checksums"),)
     assert {each.stack for each in found.nearest} == {"disk | btrfs", "disk | lvm | ext4"}
 
 
 def test_what_nobody_has_is_named_alone() -> None:
     found = advise([stack("disk | ext4")], {}, read("needs: [grow, dedup]"), drivers(), KNOWN)
-    assert found.conflict == ("dedup",)
+    assert found.conflicts == (("dedup",),)
+
+
+def test_giving_up_what_nobody_has_is_not_said_to_be_enough() -> None:
+    candidates = [stack("disk | btrfs"), stack("disk | lvm | ext4")]
+    wanted = read("needs: [dedup, ssd-cache, block, checksums, grow]")
+    found = advise(candidates, {}, wanted, drivers(), KNOWN)
+    assert found.conflicts == (("dedup",), ("ssd-cache",), ("block", "checksums"))
+    text = report.render(found, [])
+    assert text.count("Give up this requirement") == 2 and "'block' and 'checksums' together" in text
 
 
 def test_the_ranking_counts_what_fits_only_and_prices_the_runner_up() -> None:

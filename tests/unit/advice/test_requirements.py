@@ -37,8 +37,10 @@ def read(text: str) -> Requirements:
         ("disks: {hdd: 1.5}", "a part of a disk"),
         ("no_writeback_risk: yes", "write true or false"),  # a text, by YAML 1.2
         ("weights: {oltp: -1}", "weights"),
-        ("- snapshot", "write keys"),
-        ("needs: [", "no YAML"),
+        ("- snapshot", "a list of keys with values"),
+        ("needs: [", "this is not YAML"),
+        ("needs: [a]\nneeds: [b]", "required.yaml:2:1: 'needs' is written twice"),
+        ("", "a file of requirements is a list of keys with values"),
     ],
 )
 def test_a_file_that_says_nothing_sensible(text: str, said: str) -> None:

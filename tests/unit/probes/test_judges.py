@@ -136,6 +136,11 @@ CASES = [
     ),
     ("shrink", f"method=xfs\nbefore={512 * MIB}\nsaid=not supported\nafter={512 * MIB}\nsame=yes", False),
     ("shrink", f"method=lvm\nbefore={512 * MIB}\nseconds=0.1\nafter={384 * MIB}\nsame=no", False),
+    (
+        "shrink",
+        f"method=zfs\nparity=yes\nbefore={1024 * MIB}\nsaid=cannot remove\nafter={1024 * MIB}\nsame=yes",
+        False,
+    ),
     ("shrink", "method=none", None),
     ("block", "method=thin\ndevice=yes", True),
     ("block", "own=yes\nmethod=none", True),

@@ -103,6 +103,24 @@ def test_every_format_says_what_it_writes() -> None:
         assert not form.about.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("curtin", "disk | ext4(prjquota)", "needs words for mkfs"),
+        ("curtin", "disk | btrfs(quotas)", "cannot say quotas"),
+        ("disko", "disk | btrfs(quotas)", "turn on quotas"),
+    ],
+)
+def test_what_a_format_cannot_say_of_a_file_system_is_refused(name: str, text: str, reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        of(text, name)
+
+
+def test_what_mkfs_has_to_know_is_said_where_it_can_be() -> None:
+    assert '"quota,project"' in of("disk | ext4(prjquota)", "disko")
+    assert "options: pquota" in of("disk | xfs(pquota)", "curtin")
+
+
 # Source: curtin/block/schemas.py, the properties and what is required; it takes no others.
 CURTIN = {
     "disk": ({"id", "type", "path"}, {"wipe", "ptable", "name", "serial", "wwn", "preserve", "grub_device"}),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from strata.errors import BadInput
 from strata.model import Call, Command, Kind
-from strata.recipes.plan import Recipe
+from strata.recipes.plan import Layer, Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,20 @@ def mount_of(recipe: Recipe) -> Mount | None:
                 options = argv[argv.index("-o") + 1] if "-o" in argv else ""
                 return Mount(layer.place.uuid, recipe.mount, argv[argv.index("-t") + 1], options)
     return None
+
+
+def words_of_mkfs(layer: Layer, form: str) -> tuple[str, ...]:
+    """The command that makes the file system. Raises BadInput where it takes more to be as it was measured than to be
+    made and mounted (quotas of btrfs are turned on afterwards).
+    """
+    make, *rest = layer.steps()
+    more = [step.why for step in rest if step.do.argv[0] not in ("mkdir", "mount")]
+    if more:
+        raise BadInput(
+            f"--as {form}: it makes file systems and mounts them, and {layer.node.call.text} takes more: "
+            f"{'; '.join(more)}. Take --as shell or --as ansible, which do it."
+        )
+    return make.do.argv
 
 
 WHAT = {Kind.BLOCK: "a block device", Kind.DIRECTORY: "a directory", Kind.IMAGE: "a disk image"}

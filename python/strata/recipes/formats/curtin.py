@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ruamel.yaml import YAML
 
 from strata.errors import BadInput
 from strata.model import Value
-from strata.recipes.formats._parts import commented, erased, mount_of
+from strata.recipes.formats._parts import commented, erased, mount_of, words_of_mkfs
 from strata.recipes.plan import Layer, Recipe
 from strata.recipes.written import File, Format
 
@@ -117,6 +118,11 @@ def _file_system(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
             f"--as curtin: it makes a file system on one device, and {layer.node.call.text} is on {len(below)}; "
             "take --as shell."
         )
+    if words_of_mkfs(layer, "curtin") != words_of_mkfs(_without_options(layer), "curtin"):
+        raise BadInput(
+            f"--as curtin: {layer.node.call.text} needs words for mkfs that it cannot say; take --as shell or "
+            "--as ansible, which apply after the installation."
+        )
     formatted: Item = {
         "id": f"{layer.place.name}-format",
         "type": "format",
@@ -129,6 +135,13 @@ def _file_system(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
         return [formatted]
     mounted: Item = {"id": layer.place.name, "type": "mount", "device": str(formatted["id"]), "path": mount.path}
     return [formatted, mounted | ({"options": mount.options} if mount.options else {})]
+
+
+def _without_options(layer: Layer) -> Layer:
+    """The same, mounted without any option: some are made ready for by mkfs, as projects of ext4 are."""
+    of_mount = {param.name: param.default for param in layer.driver.info.params if param.group == "mount"}
+    call = replace(layer.node.call, values={**layer.node.call.values, **of_mount})
+    return replace(layer, node=replace(layer.node, call=call))
 
 
 # Not ZFS: curtin makes a pool of version 28 whose root is never mounted unless each of its own choices is taken back

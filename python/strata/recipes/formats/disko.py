@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from strata.errors import BadInput
-from strata.recipes.formats._parts import commented, erased, mount_of
+from strata.recipes.formats._parts import commented, erased, mount_of, words_of_mkfs
 from strata.recipes.plan import Layer, Recipe
 from strata.recipes.written import File, Format
 
@@ -69,7 +69,7 @@ def _volume(layer: Layer, recipe: Recipe, found: dict[str, Set], contents: dict[
 def _file_system(layer: Layer, recipe: Recipe, found: dict[str, Set], contents: dict[str, Set]) -> None:
     if len(layer.below) > 1:
         raise BadInput(f"--as disko: {layer.node.call.text} is on several devices; take --as shell.")
-    make = layer.steps()[0].do.argv
+    make = words_of_mkfs(layer, "disko")
     mount = mount_of(recipe)
     content: Set = {
         "type": "filesystem",

@@ -10,6 +10,7 @@ from strata.recipes.written import File, Format
 def write(recipe: Recipe) -> tuple[File, ...]:
     mount = must_mount(recipe, "fstab")
     options, remarks = [mount.options or "defaults"], [first_the_stack(recipe)]
+    remarks.append("Then add the line to those that /etc/fstab has.")
     if restarts(recipe):
         options.append(f"x-systemd.requires=strata-{recipe.name}.service")
         remarks.append(f"What lies below is started by strata-{recipe.name}.service: strata recipe ... --as systemd.")
@@ -20,7 +21,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     # ext4 is checked after the root file system; XFS and btrfs check themselves when they are mounted.
     check = 2 if mount.type.startswith("ext") else 0
     line = f"UUID={mount.uuid} {mount.path} {mount.type} {','.join(options)} 0 {check}\n"
-    return (File("fstab", commented([f"{recipe.name}: {recipe.stack}", *remarks]) + line, "/etc/fstab"),)
+    return (File("fstab", commented([f"{recipe.name}: {recipe.stack}", *remarks]) + line, "/etc/fstab", added=True),)
 
 
 FORMAT = Format("fstab", "a line of /etc/fstab, for a stack that ends in a mounted file system", write)

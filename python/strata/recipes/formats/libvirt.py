@@ -22,9 +22,21 @@ _IOTUNE = (
 
 
 def write(recipe: Recipe) -> tuple[File, ...]:
-    files = [File(f"{recipe.name}-pool.xml", _text(_pool(recipe), recipe))]
+    name = recipe.name
+    of_pool = afterwards(
+        f"`virsh pool-info {name}`, after `virsh pool-define {name}-pool.xml` and `virsh pool-start {name}`.",
+        f"`virsh pool-destroy {name}` and `virsh pool-undefine {name}`, which leave the data.",
+    )
+    files = [File(f"{name}-pool.xml", _text(_pool(recipe), recipe, of_pool))]
     if running(recipe, "vm") is not None:
-        files.append(File(f"{recipe.name}-disk.xml", _text(_disk(recipe), recipe)))
+        disk = _disk(recipe)
+        target = disk.find("target")
+        assert target is not None
+        of_disk = afterwards(
+            f"`virsh domblklist GUEST`, after `virsh attach-device GUEST {name}-disk.xml --config` and its next start.",
+            f"`virsh detach-disk GUEST {target.get('dev')} --config`, which leaves the data.",
+        )
+        files.append(File(f"{name}-disk.xml", _text(disk, recipe, of_disk)))
     return tuple(files)
 
 
@@ -89,15 +101,10 @@ def _disk(recipe: Recipe) -> Element:
     return disk
 
 
-def _text(element: Element, recipe: Recipe) -> str:
+def _text(element: Element, recipe: Recipe, after: list[str]) -> str:
     ElementTree.indent(element)
-    pool = recipe.name
-    after = afterwards(
-        f"`virsh pool-info {pool}`, after `virsh pool-define {pool}-pool.xml` and `virsh pool-start {pool}`.",
-        f"`virsh pool-destroy {pool}` and `virsh pool-undefine {pool}`, which leave the data.",
-    )
-    remarks = "\n".join([f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *after])
-    # in a comment of XML there are no two hyphens in a row
+    lines = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *after]
+    remarks = "\n".join([*lines, "A comment of XML has no two hyphens in a row: write - - without the space."])
     return f"<!--\n{remarks.replace('--', '- -')}\n-->\n{ElementTree.tostring(element, encoding='unicode')}\n"
 
 

@@ -16,6 +16,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     remarks = [
         f"{recipe.name}: {recipe.stack}",
         first_the_stack(recipe),
+        "Then add the entry to those that /etc/pve/storage.cfg has.",
         *_disk(recipe),
         *afterwards(
             f"pvesm status --storage {recipe.name}",
@@ -24,7 +25,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     ]
     # Proxmox VE reads no comments inside an entry, and drops those between entries when it writes the file.
     lines = [f"{kind}: {recipe.name}", *(f"\t{name} {value}" for name, value in settings.items())]
-    return (File("storage.cfg", commented(remarks) + "\n".join(lines) + "\n", "/etc/pve/storage.cfg"),)
+    return (File("storage.cfg", commented(remarks) + "\n".join(lines) + "\n", "/etc/pve/storage.cfg", added=True),)
 
 
 def _storage(recipe: Recipe) -> tuple[str, dict[str, str]]:

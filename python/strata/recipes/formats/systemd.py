@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
+from strata.layers import survivable
 from strata.model import Command
 from strata.recipes.formats._parts import afterwards, commented, first_the_stack, mount_of, restarts
 from strata.recipes.plan import Recipe
@@ -20,6 +21,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     named = " ".join(shlex.quote(unit) for unit in units)
     remarks = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe)]
     remarks += afterwards(f"`systemctl is-active {named}`", f"`systemctl disable --now {named}`, and remove the files.")
+    remarks += _missing(recipe) if again else []
     head = commented(remarks)
     files = []
     if again:
@@ -44,7 +46,7 @@ def _service(recipe: Recipe, again: list[tuple[str, Command]], before: str) -> s
         "[Unit]",
         f"Description=what lies below {recipe.name}",
         "DefaultDependencies=no",
-        f"Requires={' '.join(devices)}",
+        f"{'Wants' if _losable(recipe) else 'Requires'}={' '.join(devices)}",
         f"After={' '.join(devices)} systemd-udev-settle.service",
         f"Before={before} local-fs.target",
         "RequiresMountsFor=/var/lib/strata",
@@ -56,6 +58,24 @@ def _service(recipe: Recipe, again: list[tuple[str, Command]], before: str) -> s
     for why, command in again:
         lines += [f"# {why}", f"ExecStart=/usr/bin/env {' '.join(map(_word, command.argv))}"]
     return "\n".join([*lines, "", "[Install]", "WantedBy=local-fs.target", ""])
+
+
+def _losable(recipe: Recipe) -> int:
+    """How many of its disks may be missing at boot."""
+    return survivable(recipe.layers[-1].node, {layer.node.call.name: layer.driver for layer in recipe.layers})
+
+
+def _missing(recipe: Recipe) -> list[str]:
+    """What happens at a boot that finds not all of its disks."""
+    if not _losable(recipe):
+        return ["Where a disk is missing, the machine boots without this file system."]
+    waits = "Where a disk is missing, boot waits for it as long as for any device (90 s), and goes on with the rest."
+    if recipe.top.filesystem == "btrfs" and len(recipe.layers[-1].below) > 1:
+        return [
+            waits,
+            "btrfs then refuses to be mounted: mount it by hand with -o degraded, and put another disk in its place.",
+        ]
+    return [waits]
 
 
 def _word(word: str) -> str:
