@@ -340,17 +340,17 @@ pub(crate) fn ns_of_s(s: f64) -> u64 {
     (s * 1e9).round() as u64
 }
 
-/// The first rule that a value breaks, as a sentence.
-struct Rules(Result<(), String>);
+/// The rules that values break, a sentence each.
+struct Rules(Vec<String>);
 
 impl Rules {
     fn new() -> Self {
-        Self(Ok(()))
+        Self(Vec::new())
     }
 
     fn must(mut self, holds: bool, sentence: impl FnOnce() -> String) -> Self {
-        if self.0.is_ok() && !holds {
-            self.0 = Err(sentence());
+        if !holds {
+            self.0.push(sentence());
         }
         self
     }
@@ -392,8 +392,15 @@ impl Model {
     /// Whether every value is in its range and the values fit together, for a device of `size_bytes`.
     ///
     /// # Errors
-    /// A sentence that names the first value that is not.
+    /// A sentence that names each value that is not.
     pub fn check(&self, size_bytes: u64) -> Result<(), String> {
+        let problems = self.problems(size_bytes);
+        if problems.is_empty() { Ok(()) } else { Err(format!("model '{}': {}", self.name, problems.join("; "))) }
+    }
+
+    /// What is wrong with it for a device of `size_bytes`, a sentence each.
+    #[must_use]
+    pub fn problems(&self, size_bytes: u64) -> Vec<String> {
         let blocks = |size: u32| size == 512 || size == 4096;
         let mut rules = Rules::new()
             .must(!self.name.is_empty() && self.name.len() <= 64, || {
@@ -418,7 +425,7 @@ impl Model {
             Service::Hdd(hdd) => hdd.rules(rules, size_bytes, self.write_cache),
             Service::Ssd(ssd) => ssd.rules(rules, size_bytes, self.write_cache),
         };
-        self.faults.rules(rules).0.map_err(|sentence| format!("model '{}': {sentence}", self.name))
+        self.faults.rules(rules).0
     }
 }
 
@@ -501,7 +508,7 @@ impl Ssd {
             .whole("reads_before_program", self.reads_before_program.into(), 1, 1 << 20)
             .real("filled_share", self.filled_share, 0.0, 1.0)
             .real("overwritten", self.overwritten, 0.0, 20.0)
-            .must(size_bytes / u64::from(self.mapping_bytes) < u64::from(u32::MAX) / 16, || {
+            .must(size_bytes / u64::from(self.mapping_bytes.max(1)) < u64::from(u32::MAX) / 16, || {
                 format!("a device of {size_bytes} bytes has too many units; raise mapping_bytes or take a smaller one")
             })
     }

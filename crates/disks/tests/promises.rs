@@ -171,6 +171,9 @@ fn unknown_keys_and_values_out_of_range_are_refused() {
         let refused = model.check(2 << 30).expect_err(to);
         assert!(refused.contains(word) && refused.starts_with("model 'hdd-7200': "), "{refused}");
     }
+    let twice = text.replace("\"rpm\":7200", "\"rpm\":0").replace("\"queue_depth\":32", "\"queue_depth\":129");
+    let twice: Model = serde_json::from_str(&twice).expect("still a model");
+    assert!(twice.problems(2 << 30).len() >= 2, "each is named");
     assert!(named("hdd-7200").check(1 << 43).is_err_and(|refused| refused.contains("larger than the disk")));
 }
 

@@ -36,6 +36,7 @@ COST_FILE = "/run/strata-disk-cost-ns"
 
 # What a machine by the virtual clock needs beside its disks: kernel, programs, page cache, the queues of the stacks.
 _BASE_BYTES = 1 << 30
+_ROUND = 256 << 20  # to which a size that would fit is rounded down
 
 _MIB = 1 << 20
 
@@ -150,7 +151,9 @@ def reasons_against(disks: Sequence[Disk], memory: int, kept_bytes: int = 0) -> 
         return []
     total, needed, given = human_size(wanted - _BASE_BYTES), human_size(wanted), human_size(memory)
     reason = f"the disks of the virtual clock lie in the memory of the lab machine: {total} of disks need {needed}"
-    return [f"{reason}, and it has {given}; make the disks smaller or give it more memory."]
+    room = max(memory - _BASE_BYTES - kept_bytes, 0) // max(len(disks), 1) // _ROUND * _ROUND
+    smaller = f"make the disks smaller (--size: {human_size(room)} for each fit)" if room and disks else "take fewer disks"
+    return [f"{reason}, and it has {given}; {smaller}, or give it more memory (testbed, memory)."]
 
 
 def reasons_against_clock(model: DiskModel, virtual: bool) -> list[str]:
@@ -165,17 +168,25 @@ def reasons_against_clock(model: DiskModel, virtual: bool) -> list[str]:
 
 def reasons_against_speed(model: DiskModel, mips: int = USUAL_MIPS) -> list[str]:
     """Why nothing in a machine by the virtual clock, of so many million instructions a second, can be such a disk."""
-    least_us, shortest = min(_shortest(model), key=lambda each: each[0])
-    if as_fixed(model, mips) is not None or least_us >= least_served_us(mips):
+    if as_fixed(model, mips) is not None:
         return []
-    fast = f"its shortest request, {shortest}, takes {least_us:g} us, and strata-engine disk, which needs"
-    slow = (
-        f"{_SERVING_US * USUAL_MIPS / mips:g} us of the processor for each, serves from {least_served_us(mips):g} us on"
+    least_us, shortest = min(_shortest(model), key=lambda each: each[0])
+    serving = (
+        f"strata-engine disk, which needs {_SERVING_US * USUAL_MIPS / mips:g} us of the processor for each request, "
+        f"serves from {least_served_us(mips):g} us on"
     )
-    why = (
-        "; null_blk serves faster ones, but only such of one time for reads and writes, without bytes_per_s and faults"
-    )
-    return [f"the disk model {model.name} is too fast for its kind: {fast} {slow}{why}. Make it slower or simpler."]
+    if least_us < least_served_us(mips):
+        why = (
+            "null_blk serves faster ones, but only such of one time for reads and writes, without bytes_per_s and "
+            "faults, and of no more servers than queue_depth"
+        )
+        fast = f"its shortest request, {shortest}, takes {least_us:g} us, and {serving}; {why}"
+        return [f"the disk model {model.name} is too fast for its kind: {fast}. Make it slower or simpler."]
+    flush_us = _flush_us(model)
+    if 0 < flush_us < least_served_us(mips):
+        short = f"a flush takes {flush_us:g} us, and {serving}"
+        return [f"the disk model {model.name}: {short}. Give it a longer flush_us, or 0 where flushes do not matter."]
+    return []
 
 
 def least_served_us(mips: int = USUAL_MIPS) -> float:
@@ -191,6 +202,11 @@ def _shortest(model: DiskModel) -> list[tuple[float, str]]:
     if model.kind == "ssd":
         return [(_read_us(service), "a read"), (service["command_us"] + service["write_latency_us"], "a write")]
     return [(float(service["command_us"]), "one that its cache answers")]
+
+
+def _flush_us(model: DiskModel) -> float:
+    """Of a flush beside what it waits for; only a volatile cache is flushed."""
+    return float(model.service.get("flush_us", 0)) if model.write_cache == "volatile" else 0.0
 
 
 def _read_us(service: Mapping[str, Any]) -> float:
@@ -254,7 +270,7 @@ def as_fixed(model: DiskModel, mips: int = USUAL_MIPS) -> Fixed | None:
     service, depth = model.service, int(model.device["queue_depth"])
     if model.faults:
         return None
-    flush_us = float(service.get("flush_us", 0)) if model.write_cache == "volatile" else 0.0
+    flush_us = _flush_us(model)
     if model.kind == "fixed":
         simple = service["read_us"] == service["write_us"] and service.get("bytes_per_s") is None
         read_us = float(service["read_us"])
@@ -282,7 +298,9 @@ def served_by(model: DiskModel, mips: int = USUAL_MIPS, cost_us: float | None = 
     there, where that was measured."""
     fixed = as_fixed(model, mips)
     if fixed is None:
-        cost = "" if cost_us is None else f", which takes {cost_us:.1f} us more for each"
+        free = model.write_cache == "volatile" and model.kind != "hdd" and not _flush_us(model)
+        flushes = ", flushes too, which take no time by the model" if free else ""
+        cost = "" if cost_us is None else f", which takes {cost_us:.1f} us more for each{flushes}"
         return f"{model.name}, every request computed by strata-engine disk{cost}"
     said = f"{model.name}, by null_blk: {fixed.servers} requests at a time, {fixed.time_us:g} us each"
     if fixed.bytes_per_s is not None:

@@ -59,7 +59,7 @@ def judge(found: Mapping[str, str]) -> Finding:
     what = ON.get(found.get("method", ""), f"{found.get('method')} on a file of the stack")
     if found.get("method") == "zfs":
         parity = " and a group with parity, as the stack's pool has one" if found.get("parity") == "yes" else ""
-        what = f"a pool of two files{parity}, one of which was to be taken out,"
+        what = f"a pool of two files{parity}, one of which was to be taken out"
     if took is not None and after < before and found["same"] == "yes":
         return Finding(True, f"{what} in use became {after / MIB:.0f} MiB from {before / MIB:.0f} MiB in {took:.2f} s")
     at_rest = number(found, "rest_after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,6 +51,10 @@ EMULATED = (
 EXACT = (
     "Measured in virtual time on modelled disks: exact for this model (lab, disks, seed, a processor of {} million "
     "instructions a second), and not a measurement of any real machine."
+)
+NOT_QUITE = (
+    "Measured in virtual time on modelled disks (lab, disks, seed, {cpus} processors of {mips} million instructions a "
+    "second each), and not a measurement of any real machine."
 )
 SEVERAL = (
     "The machine has more than one processor, and there QEMU may count some instructions of an idle moment twice: on a "
@@ -124,7 +129,7 @@ class LabSites:
             for text in models.caveats(role, model, virtual, self.testbed.mips, self._cost_us)
         )
         if virtual:
-            caveats = (EXACT.format(self.testbed.mips), *((SEVERAL,) if self.testbed.cpus > 1 else ()), *modelled)
+            caveats = (*_clock_caveats(self.testbed), *modelled)
             return replace(facts, free_bytes=self.testbed.memory_bytes, caveats=caveats, emulated=True)
         held = next(path for path in (self.work, *self.work.parents) if path.exists())
         emulated = (EMULATED,) if state.spec.accel == "tcg" else ()
@@ -298,6 +303,26 @@ def opened(
         progress=progress,
         guests_bytes=_guests_bytes(campaign) if beside.within(campaign) else None,
     )
+
+
+def _clock_caveats(testbed: Testbed) -> tuple[str, ...]:
+    if testbed.cpus == 1:
+        return (EXACT.format(testbed.mips),)
+    return (NOT_QUITE.format(cpus=testbed.cpus, mips=testbed.mips), SEVERAL)
+
+
+def check_models(campaign: Campaign, chosen: Mapping[str, DiskModel]) -> None:
+    """By the engine, which knows what has to hold for several values of a model together, and for the disk's size.
+
+    Raises Refused with every problem.
+    """
+    host, reasons = LocalHost("disk-models"), []
+    for role, model in chosen.items():
+        argv = (host.engine, "disk", "check", "--model=-", f"--size={campaign.disks[role].size_bytes}")
+        said = host.run(Command(argv, timeout_s=120.0, stdin=json.dumps(model.document))).stdout
+        reasons += [f"the disk model {model.name}, for {role}: {line}." for line in said.splitlines()]
+    if reasons:
+        raise Refused(reasons)
 
 
 def _kept_bytes(stack: Stack) -> int:

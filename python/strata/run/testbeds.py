@@ -43,7 +43,10 @@ def sites(
     """
     testbed = campaign.testbed
     if testbed.kind == "lab":
-        yield in_lab.opened(campaign, _work(directory), uuid, interruption, progress)
+        lab = in_lab.opened(campaign, _work(directory), uuid, interruption, progress)
+        if testbed.clock == "virtual":
+            in_lab.check_models(campaign, lab.models)
+        yield lab
         return
     with _lasting(testbed, directory, uuid, interruption, progress) as lasting:
         yield lasting

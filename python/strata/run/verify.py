@@ -8,7 +8,7 @@ from pathlib import Path
 
 from strata import campaign as campaigns
 from strata import layers, workloads
-from strata.analysis.exactness import Compared, compare
+from strata.analysis.exactness import Compared, compare, only_of
 from strata.campaign import Campaign, differences
 from strata.errors import BadInput, Refused
 from strata.lab import emulator
@@ -48,8 +48,8 @@ def verify(
             f"campaign names:\n  {listing}"
         )
     before = reader.view(directory, series=True)
-    done = {trial.round for trial in before.trials}
-    if not done:
+    done = {trial.round for trial in before.trials} | {visit.round for visit in before.failed}
+    if not before.trials:
         raise Refused(f"{directory} holds no trial yet; finish the run with `strata run`, then verify it.")
     campaign = replace(campaign, rule=replace(campaign.rule, rounds=max(done) + 1, budget_s=None))
     with testbeds.sites(campaign, again, "look", interrupts, progress) as sites:
@@ -60,10 +60,8 @@ def verify(
             running.execute(order, store, workers, layers.drivers(), listener)
     finally:
         store.close()
-    after = reader.view(again, series=True)
     # whole seeds were carried out, and the run may have been stopped in the middle of its last
-    visits = {(trial.stack, trial.round) for trial in before.trials}
-    after = replace(after, trials=tuple(each for each in after.trials if (each.stack, each.round) in visits))
+    after = only_of(reader.view(again, series=True), before)
     return compare(before, after), _other(before.versions, after.versions)
 
 

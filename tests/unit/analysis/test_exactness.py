@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strata.analysis.exactness import compare
-from strata.model import View
+from strata.analysis.exactness import compare, only_of
+from strata.model import FailedVisit, StepTime, View
 
 from .noisy_views import exact
 
@@ -50,3 +50,37 @@ def test_a_trial_of_one_run_only_is_a_difference() -> None:
 def test_two_empty_runs_prove_nothing() -> None:
     nothing = replace(made(), trials=())
     assert not compare(nothing, nothing).same
+
+
+def test_how_long_it_takes_to_remove_a_stack_counts() -> None:
+    first = made()
+    trial = first.trials[0]
+    step = StepTime(trial.visit, trial.stack, "ext4", "make the ext4 file system", 0.5, 0.25)
+    with_step = replace(first, steps=(step,))
+    assert compare(with_step, with_step).same
+    found = compare(with_step, replace(first, steps=(replace(step, remove_s=0.26),)))
+    assert len(found.different) == 1 and "remove_s was 0.25 and is 0.26" in found.different[0]
+
+
+def test_a_mark_counts() -> None:
+    first = made()
+    marked = replace(first, trials=(replace(first.trials[0], flags=("memory",)), *first.trials[1:]))
+    assert "mark memory" in compare(first, marked).different[0]
+
+
+def test_a_visit_that_failed_once_only_is_a_difference() -> None:
+    first = made()
+    gone = first.trials[0]
+    failed = FailedVisit(gone.visit, gone.stack, gone.round, "mkfs ended with exit code 1")
+    once = replace(first, trials=first.trials[1:], failed=(failed,))
+    found = compare(once, only_of(first, once))
+    assert not found.same and any("the whole visit" in sentence for sentence in found.different)
+    # for another reason: the run's name stands in the words
+    again = replace(once, failed=(replace(failed, reason="another run's words"),))
+    assert compare(once, only_of(again, once)).same
+
+
+def test_what_the_first_run_did_not_come_to_is_left_out() -> None:
+    whole = made()
+    stopped = replace(whole, trials=whole.trials[1:])
+    assert compare(stopped, only_of(whole, stopped)).same

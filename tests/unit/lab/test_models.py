@@ -186,6 +186,17 @@ def test_what_nobody_can_serve_is_refused_before_anything_is_booted() -> None:
     assert "ssd-sata is too fast" in reason
 
 
+def test_a_flush_that_is_shorter_than_what_serving_it_takes_is_refused() -> None:
+    cached = FIXED.replace("write_cache: none", "write_cache: volatile")
+    for flush_us, refused in (("1", True), ("250", False), ("0", False)):
+        text = cached.replace("write_us: 250", f"write_us: 251, flush_us: {flush_us}")
+        reasons = models.reasons_against_speed(models.find("mine.yaml", text))
+        assert bool(reasons) is refused
+        assert not reasons or "a flush takes 1 us" in reasons[0]
+    cache = models.find("mine.yaml", cached.replace("write_us: 250", "write_us: 251"))
+    assert "more for each, flushes too, which take no time by the model" in models.served_by(cache, cost_us=20.0)
+
+
 def test_a_slower_processor_serves_fewer_models() -> None:
     slow = models.find("mine.yaml", FIXED.replace("write_us: 250", "write_us: 300"))
     assert models.reasons_against_speed(slow) == []

@@ -13,7 +13,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use strata_disks::{Model, builtin, claims};
+use strata_disks::{Device, Model, builtin, claims};
 
 use place::Name;
 
@@ -38,6 +38,15 @@ pub enum Command {
         /// As JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Say what is wrong with a model, a line each; nothing where nothing is
+    Check {
+        /// A file with a model, or - for standard input
+        #[arg(long, value_name = "FILE")]
+        model: PathBuf,
+        /// Size of the device that it is to be
+        #[arg(long, value_name = "BYTES")]
+        size: u64,
     },
     /// Measure what serving costs in itself on this machine, as JSON. Needs root, ublk_drv and, to compare, null_blk
     Cost,
@@ -81,6 +90,16 @@ pub fn run(command: Command) -> Result<u8, String> {
         Command::Serve(serve) => server::serve(&serve),
         Command::Stop { name } => server::stop(&name),
         Command::Models { model, size, json } => models(model.as_deref(), size, json),
+        Command::Check { model, size } => {
+            let model = read_model(&model)?;
+            let mut problems = model.problems(size);
+            if problems.is_empty() {
+                // what only shows when it is laid out: flash that is too small for its blocks
+                problems.extend(Device::new(&model, size, 1).err());
+            }
+            problems.iter().for_each(|problem| println!("{problem}"));
+            Ok(0)
+        }
         Command::Cost => {
             println!("{}", serde_json::json!(cost::measure()?));
             Ok(0)
