@@ -146,7 +146,8 @@ def _interval(gaps: Array) -> tuple[float, float]:
 def _ordering(gaps: Array, right: float) -> str:
     if not np.any(gaps):
         return "the same figures to the last digit"
-    if np.all(gaps * right > 0):
+    mean, half = _interval(gaps)
+    if np.all(gaps * right > 0) and mean * right > half:
         return f"1 (each of {len(gaps)} does)"
     enough = None
     for seeds in range(len(gaps), 1, -1):

@@ -91,3 +91,41 @@ def test_a_probe_of_a_disk_that_turns_finds_the_cache_and_the_arm_that_the_engin
     assert found.service["write_settle_ms"] == pytest.approx(settle_ms, abs=0.1)
     assert found.service["cache_bytes"] == pytest.approx(cache_mib << 20, rel=0.1)
     assert {"command_us", "write_settle_ms", "cache_bytes"}.isdisjoint(found.assumed)
+
+
+def test_a_probe_of_a_disk_that_turns_finds_the_arm_and_the_zones_that_the_engine_gave_it() -> None:
+    """Every load of a probe that reads, as the engine's own disk does it; and again as the fitted model does it."""
+    truth = json.loads(json.dumps(models.find("hdd-7200").document)) | {"write_cache": "none"}
+    size = truth["service"]["hdd"]["capacity_bytes"]
+    # another arm and other rates than those of the class, whose values a fit begins with
+    truth["service"]["hdd"] |= {"outer_bytes_per_s": 210_000_000, "inner_bytes_per_s": 95_000_000}
+    truth["service"]["hdd"] |= {"seek_short_sqrt_ms": 11.0, "seek_long_linear_ms": 9.0}
+    seen = _seen_by_reading(truth, size)
+    found = probe.fit(Device("/dev/x", size, True, "volatile", 32), seen)
+    assert found.service["outer_bytes_per_s"] == pytest.approx(210e6, rel=0.02)
+    assert found.service["inner_bytes_per_s"] == pytest.approx(95e6, rel=0.02)
+    again = _seen_by_reading(truth | {"service": {"hdd": dict(found.service)}}, size)
+    for load, measured in seen.items():
+        # of many the nearest goes first: that asks for the shortest seeks, of which the loads tell no more than a mean
+        many = load.startswith("depth") and load != "depth 1"
+        assert again[load].mean_us == pytest.approx(measured.mean_us, rel=0.08 if many else 0.03), load
+
+
+def _seen_by_reading(document: dict[str, Any], size: int) -> dict[str, Seen]:
+    host = LocalHost("test-disk-models")
+
+    def claims(size: int) -> dict[str, Any]:
+        outer = document["service"]["hdd"] | {"stroke": "outer"}
+        argv = (host.engine, "disk", "models", "--model=-", "--json", f"--size={size // 4096 * 4096}")
+        said = host.run(Command(argv, timeout_s=120.0, stdin=json.dumps(document | {"service": {"hdd": outer}}))).stdout
+        (entry,) = json.loads(said)
+        return dict(entry["claims"])
+
+    whole = claims(size)
+    seen = {f"depth {depth}": Seen(depth * 1e6 / us, 0, us) for depth, us in whole["random_read_us_by_depth"]}
+    for name, claim in (("start", "sequential_read_bytes_per_s"), ("end", "sequential_read_end_bytes_per_s")):
+        seen[name] = Seen(whole[claim] / 131072, whole[claim], 131072e6 / whole[claim])
+    for share in probe.SPANS:
+        us = whole["random_read_us"] if share == 1 else claims(int(size * share))["random_read_us"]
+        seen[f"span {share:g}"] = Seen(1e6 / us, 0, us)
+    return seen

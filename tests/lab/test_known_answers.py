@@ -153,3 +153,19 @@ def test_flash_reads_as_many_bytes_as_its_interface_carries(tmp_path: Path) -> N
     found = figures(tmp_path / "run", ["ssd"], [load], "--size", "ssd=512M")
     # stated: 545 MB/s
     assert found["ssd", load]["bandwidth"] * (1 << 20) == pytest.approx(545e6, rel=0.05)
+
+
+def test_fast_flash_is_as_fast_as_the_processor_lets_it_be(tmp_path: Path) -> None:
+    """Of every request the machine's own processor has its part: fio's, the kernel's, and the loop device's where
+    flushes take their time. So one at a time takes that much longer than by the model, and many find a ceiling.
+    """
+    single, deep = (f"fio/randread-4k-qd32(iodepth={depth}, runtime=1s, size=64M)" for depth in (1, 32))
+    found = figures(tmp_path / "run", ["{ssd, nvme, disk}"], [single, deep])
+    for role, least_us, most_us in (("ssd", 25, 35), ("nvme", 25, 35), ("disk", 10, 20)):
+        fixed = models.as_fixed(models.find(models.usual(role)))
+        assert fixed is not None
+        more_us = 1e6 / found[role, single]["iops"] - fixed.time_us
+        assert least_us < more_us < most_us, (role, more_us)
+        ceiling = found[role, deep]["iops"]
+        assert ceiling < fixed.servers * 1e6 / fixed.time_us
+        assert 40_000 < ceiling < 80_000, (role, ceiling)

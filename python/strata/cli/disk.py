@@ -21,6 +21,7 @@ from strata.run.signals import Interrupts
 from strata.units import format_size, human_size, human_time, parse_size
 
 _MARKER = "disk-probe"
+_LEAST = 64 << 20
 _CLAIMED = 2 << 30  # the size of the device that a model's claims are of: a larger one needs memory, and says the same
 
 # $1 a path. A partition has no queue of its own, but its disk's; a file shows what carries its file system, if that is
@@ -72,6 +73,8 @@ def run_probe(device: str | None, scratch: str | None, size: str, out: str, seco
         raise BadInput("name the device to read, or --scratch FILE, a new file that may be written; one of them.")
     if Path(out).exists():
         raise Refused(f"{out} is there already; remove it or name another file with -o.")
+    if not os.access(Path(out).parent, os.W_OK | os.X_OK):
+        raise Refused(f"{out} cannot be written: {Path(out).parent} is no directory of yours; name another with -o.")
     interrupts = Interrupts()
     host = LocalHost(_MARKER, interrupts)
     with interrupts.listening():
@@ -100,6 +103,8 @@ def run_probe(device: str | None, scratch: str | None, size: str, out: str, seco
 def _on_a_new_file(host: LocalHost, path: Path, size: str, seconds: float) -> tuple[Device, dict[str, Seen]]:
     try:
         size_bytes = parse_size(size)
+        if size_bytes < _LEAST:
+            raise ValueError(f"a probe wants a file of {format_size(_LEAST)} or more, and better one of gigabytes.")
         with path.open("xb") as file:
             os.posix_fallocate(file.fileno(), 0, size_bytes)
     except FileExistsError as error:

@@ -152,7 +152,9 @@ def reasons_against(disks: Sequence[Disk], memory: int, kept_bytes: int = 0) -> 
     total, needed, given = human_size(wanted - _BASE_BYTES), human_size(wanted), human_size(memory)
     reason = f"the disks of the virtual clock lie in the memory of the lab machine: {total} of disks need {needed}"
     room = max(memory - _BASE_BYTES - kept_bytes, 0) // max(len(disks), 1) // _ROUND * _ROUND
-    smaller = f"make the disks smaller (--size: {human_size(room)} for each fit)" if room and disks else "take fewer disks"
+    smaller = (
+        f"make the disks smaller (--size: {human_size(room)} for each fit)" if room and disks else "take fewer disks"
+    )
     return [f"{reason}, and it has {given}; {smaller}, or give it more memory (testbed, memory)."]
 
 

@@ -26,6 +26,8 @@ SIZES = (4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
 """Bytes of random reads, one at a time."""
 
 SPANS = (0.001, 0.01, 0.1, 0.3, 1.0)
+_SOME_S = 5  # for which a load may have run, where it matters little
+_PLACES = 64  # on a disk, between all of which an arm goes
 """Parts of the disk within which random reads tell how long its seeks are."""
 
 BURSTS = (8 << 20, 64 << 20, 128 << 20, 256 << 20, 512 << 20, 1 << 30)
@@ -321,16 +323,17 @@ def lone_read_us(service: Mapping[str, Any], size: int) -> float:
 
 
 def _hdd(device: Device, seen: Mapping[str, Seen]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The class's disk with this one's rates, and with the short and the long part of its seek curve stretched to fit.
-
-    Random reads within a part of the disk seek over d with density 2 (1 - d), in shares of that part.
-    """
+    """The class's disk with this one's rates, and with both parts of its seek curve stretched to fit."""
     like = models.find("hdd-7200")
     service: dict[str, Any] = dict(like.service)
+    ends = seen["start"].bytes_per_s, seen["end"].bytes_per_s
+    # of the last sixteenth as much was read as comes in some seconds
+    middle = 15 / 16 + min(1 / 32, min(ends) * _SOME_S / 2 / device.size_bytes)
+    outer, inner = edge_rates(max(ends), min(ends), middle, service["zones"])
     service |= {
         "capacity_bytes": device.size_bytes,
-        "outer_bytes_per_s": round(max(seen["start"].bytes_per_s, seen["end"].bytes_per_s)),
-        "inner_bytes_per_s": round(min(seen["start"].bytes_per_s, seen["end"].bytes_per_s)),
+        "outer_bytes_per_s": round(outer),
+        "inner_bytes_per_s": round(inner),
     }
     fitted = {"capacity_bytes", "outer_bytes_per_s", "inner_bytes_per_s"}
     if device.scratch:
@@ -397,14 +400,38 @@ def cache_bytes(bursts: Sequence[tuple[int, float]]) -> int | None:
     return max(round(absorbed * (1 - quick / slow)) * _OF_A_BURST, _OF_A_BURST)
 
 
+def edge_rates(start: float, end: float, share: float, zones: int) -> tuple[float, float]:
+    """What the edges do, of what reads in order did in the outermost zone and where this share of the bytes is behind.
+
+    The rate falls evenly over the stroke, and a zone has that of its middle (crates/disks, geometry).
+    """
+    outer, inner = start, end
+    for _ in range(8):
+        fall = (start - end) / (float(stroke(np.array(share), outer, inner)) - 1 / (2 * zones))
+        outer = start + fall / (2 * zones)
+        inner = outer - fall
+    return outer, inner
+
+
+def stroke(share: np.ndarray, outer: float, inner: float) -> np.ndarray:
+    """How far the arm has gone over the disk, of 1, where this share of the bytes lies outside it.
+
+    A track holds as much as its rate, which falls evenly: x (outer - (outer - inner) x / 2) of (outer + inner) / 2.
+    """
+    if outer - inner < 1e-6 * outer:
+        return share
+    fall = outer - inner
+    return (outer - np.sqrt(outer**2 - fall * (outer + inner) * share)) / fall
+
+
 def seek_ms(service: Mapping[str, Any], share: float, short: float = 1.0, long: float = 1.0) -> float:
-    """Mean seek between random places within this share of a disk, its curve stretched."""
-    middles = (np.arange(200) + 0.5) / 200
-    d = middles * share
+    """Mean seek between random places within the first of its bytes, this share of them; its curve stretched."""
+    places = (np.arange(_PLACES) + 0.5) / _PLACES * share
+    at = stroke(places, service["outer_bytes_per_s"], service["inner_bytes_per_s"])
+    d = np.abs(at[:, None] - at[None, :])
     near = service["seek_short_ms"] + service["seek_short_sqrt_ms"] * np.sqrt(d)
     far = service["seek_long_ms"] + service["seek_long_linear_ms"] * d
-    curve = np.where(d <= service["seek_knee"], near * short, far * long)
-    return float(np.average(curve, weights=2 * (1 - middles)))
+    return float(np.where(d <= service["seek_knee"], near * short, far * long).mean())
 
 
 # ---------------------------------------------------------------- what came of it

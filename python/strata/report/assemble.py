@@ -117,6 +117,7 @@ def build(
             for d in view.disks
         ),
         versions=tuple(Fact(name, text) for name, text in sorted(view.versions.items())),
+        seed=view.seed,
         commands=tuple(
             StackCommands(keys.get(stack, ""), stack, view.commands[stack])
             for stack in [*keys, *(stack for stack in view.stacks if stack not in keys)]

@@ -28,6 +28,8 @@ def verdict_json(model: ReportModel) -> dict[str, Any]:
         "sure": model.verdict.sure,
         "caveats": list(model.caveats),
         "testbed": model.testbed,
+        "seed": model.seed,
+        "versions": {fact.name: fact.text for fact in model.versions},  # lab, machine and disk models among them
         "disks": [
             {
                 "role": disk.role,

@@ -322,6 +322,7 @@ class ReportModel:
     machine: tuple[Fact, ...]
     disks: tuple[DiskUsed, ...]
     versions: tuple[Fact, ...]
+    seed: int  # of the order of visits, and by the virtual clock of the first round
     commands: tuple[StackCommands, ...]
     glossary: tuple[Fact, ...]
     machine_figures: tuple[Fact, ...]  # what each metric recorded beside a trial is

@@ -250,6 +250,7 @@ def test_the_verdict_for_scripts(ordinary: ReportModel, synthetic: ModuleType) -
     assert [failure["visit"] for failure in said["failed"]] == [f.visit for f in ordinary.failed]
     assert said["sentence"] == ordinary.verdict.sentence
     assert said["warnings"]
+    assert said["seed"] == ordinary.seed and said["versions"] == {f.name: f.text for f in ordinary.versions} != {}
 
 
 def test_figures_of_the_verdict_are_in_their_declared_units(ordinary: ReportModel, synthetic: ModuleType) -> None:
