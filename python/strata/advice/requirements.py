@@ -114,15 +114,15 @@ def _made(data: Mapping[str, Any], where: str, features: Collection[str]) -> Req
     disks = numbers.get("disks")
     if disks is not None and any(value != int(value) for value in disks.values()):
         wrong("disks: a part of a disk is none; write whole numbers, as in {hdd: 2, ssd: 1}.")
-    risk = data.get("no_writeback_risk") or False
-    if not isinstance(risk, bool):
+    risk = data.get("no_writeback_risk")
+    if risk not in (None, "true", "false"):
         wrong(f"no_writeback_risk: write true or false; '{risk}' is neither.")
     made = Requirements(
         needs=tuple(needs),
         max_memory_bytes=size("max_memory"),
         capacity_bytes=size("capacity"),
         survive=int(survive[1]) if survive else 0,
-        no_writeback_risk=risk is True,
+        no_writeback_risk=risk == "true",
         disks=None if disks is None else {name: int(value) for name, value in disks.items()},
         weights=numbers.get("weights"),
         candidates=tuple(str(entry) for entry in _listed(data.get("candidates"))),

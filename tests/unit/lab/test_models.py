@@ -149,6 +149,8 @@ def test_flash_is_too_fast_to_be_computed_and_null_blk_reads_as_it_does() -> Non
         assert f"{fixed.servers} requests at a time" in said
         assert f"flushes alone, {models.find(name).service['flush_us']:g} us each, through a loop device" in said
         assert "flushes" not in models.served_by(replace(models.find(name), write_cache="protected"))
+        assert "the machine's processor adds some 31 us to a request" in said
+    assert "processor" not in models.served_by(models.find("serial-8ms")), "of 8 ms its part is nothing"
 
 
 def test_what_serving_costs_stands_beside_the_figures_where_the_engine_serves() -> None:
