@@ -21,11 +21,16 @@ def frame(view: View) -> pl.DataFrame:
     """One row for each visit with a figure under every workload; `value` is the mean logarithm, larger is better.
 
     `early` and `late`: the same of the first and of the second half of its trials, null where that is not known; and
-    what share of the trials something waited for a processor and for I/O, in %.
+    what share of the trials something waited for a processor and for I/O, in %. Of each workload the deciding figure,
+    in its unit; and what the lab was that gave it, for an exact run is exact on that machine.
     """
     names = list(dict.fromkeys(name for stack in view.stacks for name in view.factors.get(stack, {})))
     primary = {workload.text: workload.primary for workload in view.workloads}
     found: dict[int, dict[str, tuple[float, float | None, float | None]]] = {}
+    figures: dict[int, dict[str, float]] = {}
+    lab = "; ".join(
+        f"{name}: {view.versions[name]}" for name in sorted(view.versions) if name.startswith(("lab", "qemu"))
+    )
     pressures: dict[int, dict[str, list[float]]] = {}
     about: dict[int, tuple[str, int, float]] = {}
     start = min((trial.started_at for trial in view.trials), default=0.0)
@@ -35,6 +40,8 @@ def frame(view: View) -> pl.DataFrame:
         if figure is not None and figure > 0:
             sign = -1.0 if metric.better == "lower" else 1.0
             parts = [None if part is None else sign * math.log(part) for part in halves(trial, metric.name)]
+            column = f"{trial.workload}, {metric.name} ({metric.unit})"
+            figures.setdefault(trial.visit, {})[column] = figure
             found.setdefault(trial.visit, {})[trial.workload] = (sign * math.log(figure), parts[0], parts[1])
             about.setdefault(trial.visit, (trial.stack, trial.round, (trial.started_at - start) / 3600))
             for column, name in PRESSURES.items():
@@ -49,7 +56,7 @@ def frame(view: View) -> pl.DataFrame:
         waited = {column: _mean(pressures.get(visit, {}).get(column, [])) for column in PRESSURES}
         levels = {f"factor: {name}": view.factors.get(stack, {}).get(name) for name in names}
         row = {"stack": stack, "round": number, "hour": hour, "value": value, "early": early, "late": late}
-        rows.append({**row, **waited, **levels})
+        rows.append({**row, **waited, **levels, **figures[visit], "lab": lab})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

@@ -77,7 +77,8 @@ def test_a_run_becomes_a_data_set() -> None:
     data = frame(view)
     assert data.height == 36
     told = {"stack", "round", "hour", "value", "early", "late", "cpu_pressure", "io_pressure"}
-    assert set(data.columns) == told | {"factor: factor 0", "factor: factor 1"}
+    figures = {column for column in data.columns if column.endswith(")")}
+    assert figures and set(data.columns) == told | figures | {"factor: factor 0", "factor: factor 1", "lab"}
     assert recorded(data).truth.codes.shape == (6, 2)
 
 
