@@ -108,6 +108,26 @@ def test_it_builds_what_was_measured_and_takes_it_away(bench: Bench, stack: str,
     run("sh", script, "remove")
 
 
+def test_a_changed_recipe_leaves_alone_what_another_built_and_says_how_it_is_taken_back(bench: Bench) -> None:
+    recipe = bench.recipe("disk | ext4", "disk")
+    script = bench.script(recipe)
+    run("sh", script, "apply")
+    (changed,) = parse_stacks("disk | ext4(noatime)", catalogue())
+    other = bench.root / "changed.sh"
+    other.write_text(shell.render(plan.recipe(changed, drivers(), recipe.given, name=NAME, mount=recipe.mount)))
+    assert run("sh", str(other), "check", check=False).returncode == 1
+    for verb in (["apply"], ["apply", "--wipe"], ["remove", "--destroy-data"], ["inspect"]):
+        refused = run("sh", str(other), *verb, check=False)
+        assert refused.returncode == 3, (verb, refused.stdout, refused.stderr)
+        assert "in place is another recipe: disk | ext4 at" in refused.stderr and f"{STATE}/script" in refused.stderr
+    run("sh", script, "check")
+    # the first script may be gone: the copy that was kept takes back what it built
+    run("sh", str(STATE / "script"), "remove", "--destroy-data")
+    assert not STATE.exists() and run("wipefs", "--noheadings", bench.loops[0]).stdout == ""
+    run("sh", str(other), "apply")
+    run("sh", str(other), "remove", "--destroy-data")
+
+
 def test_another_file_system_in_its_place_is_noticed(bench: Bench) -> None:
     recipe = bench.recipe("disk | ext4", "disk")
     script = bench.script(recipe)

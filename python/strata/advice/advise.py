@@ -27,6 +27,7 @@ from strata.published import Study
 from strata.published.documented import Documents
 
 _CAN_BE_BUILT = "can be built here"
+_LARGEST = 4  # requirements in a conflict that is looked for beside others: there are many sets of more
 _SHOWN = 4  # trade-offs of each side, the largest first
 
 
@@ -63,7 +64,7 @@ class Advice:
     tied: tuple[str, ...]  # stacks that the data do not show to be worse than the choice, it included
     unmeasured: tuple[Judged, ...]  # may be chosen, and nothing is known of their speed
     ruled_out: tuple[Judged, ...]
-    conflicts: tuple[tuple[str, ...], ...]  # requirements that no candidate has together, as few as say it
+    conflicts: tuple[tuple[str, ...], ...]  # requirements that no candidate has together, none of them idle
     nearest: tuple[Judged, ...]  # with the fewest that they lack
     sentences: tuple[str, ...]  # what the ranking says of itself
     machines: Mapping[str, tuple[str, ...]]  # of every run that anything here comes from: what it was, and its caveats
@@ -247,21 +248,17 @@ def _meet(one: Estimate, other: Estimate) -> bool:
 
 
 def _conflicts(judged: Sequence[Judged]) -> tuple[tuple[str, ...], ...]:
-    """Each requirement that no candidate meets; and of the rest the fewest that none meets together, the first of these
-    in the order of the requirements.
+    """Each set of requirements that no candidate meets together, though one meets all but any one of them; the smallest
+    first. Of sets of more than `_LARGEST` only where there is no smaller one.
     """
     names = [answer.requirement for answer in judged[0].answers]
     met = [{number for number, answer in enumerate(each.answers) if answer.met} for each in judged]
-    alone = [number for number in range(len(names)) if not any(number in each for each in met)]
-    rest = [number for number in range(len(names)) if number not in alone]
-    together = next(
-        (
-            chosen
-            for size in range(2, len(rest) + 1)
-            for chosen in combinations(rest, size)
-            if not any(set(chosen) <= each for each in met)
-        ),
-        (),
-    )
-    found = [*((number,) for number in alone), *([together] if together else [])]
-    return tuple(tuple(names[number] for number in chosen) for chosen in found)
+    found: list[set[int]] = []
+    for size in range(1, len(names) + 1):
+        if size > _LARGEST and found:
+            break
+        for chosen in combinations(range(len(names)), size):
+            wanted = set(chosen)
+            if not any(less <= wanted for less in found) and not any(wanted <= each for each in met):
+                found.append(wanted)
+    return tuple(tuple(names[number] for number in sorted(wanted)) for wanted in found)

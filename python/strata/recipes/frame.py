@@ -67,7 +67,18 @@ $reasons"
 
 # ---------------------------------------------------------------- what it does
 
+# What is in place under this name may be of another recipe, whose own script alone can look at it and take it back.
+ours() {
+  [ ! -e "$state/recipe" ] || [ "$(cat -- "$state/recipe")" = "$made" ]
+}
+
+refuse_others() {
+  ours || refuse "in place is another recipe: $(cat -- "$state/recipe")
+make this one again with another --name, or take that one back first: sh $state/script remove"
+}
+
 apply() {
+  refuse_others
   if [ -e "$state/complete" ]; then
     bring_back
     check && say "it is in place; nothing had to be built"
@@ -77,6 +88,11 @@ apply() {
   look_before
   mkdir -p -- "${state%/*}"
   mkdir -- "$state" $places
+  if ! cp -- "$0" "$state/script"; then
+    rm -rf -- "$state"
+    refuse "run it as a file, for a copy of it is kept for the way back"
+  fi
+  echo "$made" >"$state/recipe"
   number=1
   while [ "$number" -le "$steps" ]; do
     echo "$number" >>"$state/journal"
@@ -103,6 +119,7 @@ bring_back() {
 
 check() {
   if [ ! -e "$state/complete" ]; then say "it is not in place"; return 1; fi
+  if ! ours; then say "in place is another recipe: $(cat -- "$state/recipe")"; return 1; fi
   wrong=0
   for device in $devices; do
     if [ ! -b "$device" ]; then say "$device is not there"; wrong=1; fi
@@ -123,6 +140,7 @@ check() {
 # One line for every question: exit code, standard output and standard error of the answer.
 inspect() {
   if [ ! -d "$state" ]; then refuse "it is not in place: apply first"; fi
+  refuse_others
   number=1
   while [ "$number" -le "$questions" ]; do
     code=0
@@ -146,6 +164,7 @@ take_back() {
 remove() {
   [ "$(id -u)" = 0 ] || refuse "removing needs root"
   if [ ! -e "$state" ]; then say "there is nothing of it"; return; fi
+  refuse_others
   if [ -e "$state/complete" ] && [ "$destroy" != yes ]; then
     refuse "what it holds would be lost: add --destroy-data if nothing of it is needed any more"
   fi
@@ -174,6 +193,15 @@ esac
 SEE_MOUNT = """\
 see() {
   now=$(findmnt --noheadings --output UUID --mountpoint "$mount" || true)
+  if [ "$now" != %s ]; then
+    say "$mount holds ${now:-nothing that is mounted} instead of the file system made here"; return 1
+  fi
+}"""
+
+# %s: what is mounted, where a program of its own mounts it (ZFS).
+SEE_SOURCE = """\
+see() {
+  now=$(findmnt --noheadings --output SOURCE --mountpoint "$mount" || true)
   if [ "$now" != %s ]; then
     say "$mount holds ${now:-nothing that is mounted} instead of the file system made here"; return 1
   fi

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from strata.errors import BadInput
 from strata.model import Command, Completed, Kind, Step
-from strata.recipes.frame import FRAME, SEE_MOUNT, SEE_NOTHING
+from strata.recipes.frame import FRAME, SEE_MOUNT, SEE_NOTHING, SEE_SOURCE
 from strata.recipes.plan import Recipe
 
 _USED = {
@@ -48,6 +48,7 @@ def render(recipe: Recipe) -> str:
     head = [
         f"name={shlex.quote(recipe.name)}",
         f"state={shlex.quote(recipe.directory)}",
+        f"made={shlex.quote(_made(recipe))}",
         f"mount={shlex.quote(recipe.mount if mounted(recipe) else '')}",
         "devices=" + shlex.quote(" ".join(each.path for each in recipe.given)),
         "places=" + shlex.quote(" ".join(layer.place.dir for layer in recipe.layers)),
@@ -161,12 +162,20 @@ def _occurs(program: str, text: str) -> bool:
     return re.search(rf"(?<![\w./-]){re.escape(program)}(?![\w-])", text) is not None
 
 
+def _made(recipe: Recipe) -> str:
+    """All that another recipe of this name would differ in, on one line."""
+    devices = ", ".join(f"{each.role} {each.path}" for each in recipe.given)
+    return f"{recipe.stack} at {recipe.mount} on {devices}"
+
+
 def _see(recipe: Recipe) -> str:
-    """The file system with our UUID at its place; one that takes no UUID is left to its layer's own questions."""
+    """The file system with our UUID, or the one of our pool, at its place."""
     for layer in recipe.layers:
         uses_uuid = any(layer.place.uuid in word for step in layer.steps() for word in step.do.argv)
         if layer.provides.mount == recipe.mount and layer.provides.kind is Kind.DIRECTORY and uses_uuid:
             return SEE_MOUNT % shlex.quote(layer.place.uuid)
+        if layer.provides.mount == recipe.mount and layer.provides.filesystem == "zfs" and layer.provides.name:
+            return SEE_SOURCE % shlex.quote(layer.provides.name)
     return SEE_NOTHING
 
 

@@ -132,10 +132,12 @@ def _nobody(found: Advice) -> list[str]:
         quoted = " and ".join(f"'{name}'" for name in names)
         if may_be:
             lines.append(f"Of no candidate it is known that it has {quoted}; what is [not known] below may be had.")
-        elif len(names) == 1:
-            lines.append(f"No candidate has {quoted}. Give up this requirement, or add a candidate that has it.")
         else:
-            lines.append(f"No candidate has {quoted} together. Give up one of them, or add a candidate that has all.")
+            lines.append(f"No candidate has {quoted}{' together' if len(names) > 1 else ''}.")
+    if not may_be:
+        one = len(found.conflicts) == 1
+        what = ("this requirement" if len(found.conflicts[0]) == 1 else "one of them") if one else "one of each"
+        lines.append(f"Give up {what}, or add a candidate that has {'it' if what.startswith('this') else 'all'}.")
     lines += ["", "What comes nearest:"]
     return lines + _each(found.nearest)
 

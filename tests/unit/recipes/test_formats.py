@@ -163,7 +163,13 @@ def test_a_playbook_holds_the_script_and_applies_it_only_where_it_is_not_in_plac
     (play,) = YAML(typ="safe").load(file.text)
     copy = next(task for task in play["tasks"] if "ansible.builtin.copy" in task)["ansible.builtin.copy"]
     assert shell.render(recipe) in copy["content"]
-    assert play["tasks"][-1]["when"] == "strata_check.rc != 0"
+    (apply,) = [task for task in play["tasks"] if "apply" in str(task.get("ansible.builtin.command"))]
+    assert apply["when"] == "strata_check.rc != 0"
+    # and systemd brings it back at boot
+    placed = [task["ansible.builtin.copy"]["dest"] for task in play["tasks"] if "ansible.builtin.copy" in task]
+    assert "/etc/systemd/system/srv-data.mount" in placed
+    enabled = [task["ansible.builtin.systemd_service"] for task in play["tasks"][-1:]]
+    assert enabled == [{"name": "srv-data.mount", "enabled": True, "daemon_reload": True}]
     assert play["vars"] == {"strata_wipe": False}
 
 

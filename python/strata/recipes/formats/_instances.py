@@ -9,6 +9,7 @@ from strata.model import Kind
 from strata.recipes.formats._parts import (
     WHAT,
     afterwards,
+    at_boot,
     commented,
     first_the_stack,
     not_measured,
@@ -28,16 +29,28 @@ def write(recipe: Recipe, *, layer: str, client: str) -> tuple[File, ...]:
         words.append(f"volume.size={call['base_size']}B")
     if call is not None and call["fs"] is not None:
         words.append(f"volume.block.filesystem={call['fs']}")
-    remarks = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *not_measured(recipe, layer, backend)]
+    remarks = [
+        f"{recipe.name}: {recipe.stack}",
+        first_the_stack(recipe),
+        *at_boot(recipe),
+        *not_measured(recipe, layer, backend),
+    ]
     remarks += afterwards(
         f"{client} storage info {recipe.name}",
         f"{client} storage delete {recipe.name}, when no instance is in it.",
     )
-    check = f"{client} storage show {recipe.name} >/dev/null 2>&1"
     # Both clients take what they find on standard input for a configuration, and wait for its end.
     # The root of a file system is not empty, as they want a pool of directories to be: ext4 has its lost+found there.
     first = f"mkdir -p -- {shlex.quote(_directory(recipe, layer))}\n" if backend == "dir" else ""
-    text = "#!/bin/sh\n" + commented(remarks) + f"set -eu\n{first}{check} ||\n  {shlex.join(words)} </dev/null\n"
+    source = next(word.partition("=")[2] for word in words if word.startswith("source="))
+    there = (
+        f"if there=$({client} storage show {recipe.name} 2>/dev/null); then\n"
+        f'  if echo "$there" | grep -qx {shlex.quote(f"driver: {backend}")} &&\n'
+        f'    echo "$there" | grep -qF {shlex.quote(source)}; then exit 0; fi\n'
+        f'  echo "another pool is called {recipe.name}: make the recipe again with another --name" >&2; exit 3\n'
+        "fi\n"
+    )
+    text = "#!/bin/sh\n" + commented(remarks) + f"set -eu\n{first}{there}{shlex.join(words)} </dev/null\n"
     return (File(f"{recipe.name}-{layer}.sh", text),)
 
 

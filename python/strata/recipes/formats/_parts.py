@@ -116,6 +116,13 @@ def first_the_stack(recipe: Recipe) -> str:
     return f"Build the storage first: strata recipe ... --as shell, then `sh {recipe.name}.sh apply`."
 
 
+def at_boot(recipe: Recipe) -> list[str]:
+    """For programs that would find an empty directory after a restart of the machine, and write into it."""
+    if not restarts(recipe) and mount_of(recipe) is None:
+        return []
+    return ["Let it come back at boot, before this is started: strata recipe ... --as systemd."]
+
+
 def afterwards(check: str, back: str) -> list[str]:
     """How one sees that it is in place, and how it is taken away again."""
     return [f"Is it in place? {check}", f"The way back: {back}"]

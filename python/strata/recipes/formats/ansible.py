@@ -1,4 +1,5 @@
-"""A playbook: it installs what is needed, puts the shell recipe in place and applies it where it is not applied yet.
+"""A playbook: it installs what is needed, puts the shell recipe in place, applies it where it is not applied yet, and
+has systemd bring it back at boot.
 
 The recipe itself is the shell script, which changes nothing where the stack is in place; so the playbook is idempotent
 for every stack, also for those that no module of Ansible can make (a dm-cache, VDO).
@@ -12,6 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from strata.recipes import shell
+from strata.recipes.formats import systemd
 from strata.recipes.formats._parts import afterwards, commented
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
@@ -19,6 +21,7 @@ from strata.recipes.written import File, Format
 
 def write(recipe: Recipe) -> tuple[File, ...]:
     script = f"/usr/local/sbin/strata-{recipe.name}"
+    units = systemd.write(recipe)
     packages = sorted({package.split(" ")[0] for package in recipe.packages().values()})
     play = {
         "name": f"{recipe.name}: {recipe.stack}",
@@ -55,14 +58,34 @@ def write(recipe: Recipe) -> tuple[File, ...]:
                 },
                 "when": "strata_check.rc != 0",
             },
+            *(
+                {
+                    "name": f"The unit {unit.name} is there",
+                    "ansible.builtin.copy": {
+                        "dest": unit.place,
+                        "mode": "0644",
+                        "content": LiteralScalarString(f"{{% raw %}}{unit.text}{{% endraw %}}\n"),
+                    },
+                }
+                for unit in units
+            ),
+            *(
+                {
+                    "name": f"{unit.name} is started at boot",
+                    "ansible.builtin.systemd_service": {"name": unit.name, "enabled": True, "daemon_reload": True},
+                }
+                for unit in units
+            ),
         ],
     }
     text = io.StringIO()
     yaml = YAML()
     yaml.width = 4096
     yaml.dump([play], text)
+    disable = f"`systemctl disable {' '.join(unit.name for unit in units)}`, and " if units else ""
     remarks = afterwards(
-        f"`{script} check`, on the machine", f"`{script} remove`; with --destroy-data the data go too."
+        f"`{script} check`, on the machine",
+        f"{disable}`{script} remove`, which refuses while it would cost data, unless --destroy-data is added.",
     )
     return (File(f"{recipe.name}.yaml", commented(remarks) + text.getvalue()),)
 

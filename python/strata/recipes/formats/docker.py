@@ -6,7 +6,7 @@ import json
 
 from strata.errors import BadInput
 from strata.model import Kind
-from strata.recipes.formats._parts import afterwards, first_the_stack, must_be_directory, not_measured, running
+from strata.recipes.formats._parts import afterwards, at_boot, first_the_stack, must_be_directory, not_measured, running
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
@@ -35,6 +35,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     remarks = [
         f"{recipe.name}: {recipe.stack}",
         first_the_stack(recipe),
+        *at_boot(recipe),
         "Then put daemon.json in place and restart docker. Images and containers that it had stay where they were.",
         *afterwards(
             "`docker info --format '{{.Driver}} {{.DockerRootDir}}'`", "put the old daemon.json in its place again."

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from strata.errors import BadInput
 from strata.model import Kind
-from strata.recipes.formats._parts import afterwards, first_the_stack, running, volume_group
+from strata.recipes.formats._parts import afterwards, at_boot, first_the_stack, running, thin_pool, volume_group
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
@@ -47,6 +47,11 @@ def _pool(recipe: Recipe) -> Element:
         SubElement(pool, "name").text = recipe.name
         SubElement(SubElement(pool, "source"), "name").text = top.name
         return pool
+    if thin_pool(recipe) is not None:
+        raise BadInput(
+            f"--as libvirt: its logical pools make thick volumes, and know nothing of the thin pool of {recipe.stack}; "
+            "take --as shell, and give guests thin volumes of it by hand."
+        )
     if group is not None:
         pool = Element("pool", type="logical")
         SubElement(pool, "name").text = recipe.name
@@ -103,7 +108,7 @@ def _disk(recipe: Recipe) -> Element:
 
 def _text(element: Element, recipe: Recipe, after: list[str]) -> str:
     ElementTree.indent(element)
-    lines = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *after]
+    lines = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *at_boot(recipe), *after]
     remarks = "\n".join([*lines, "A comment of XML has no two hyphens in a row: write - - without the space."])
     return f"<!--\n{remarks.replace('--', '- -')}\n-->\n{ElementTree.tostring(element, encoding='unicode')}\n"
 

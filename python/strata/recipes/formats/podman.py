@@ -5,6 +5,7 @@ from __future__ import annotations
 from strata.errors import BadInput
 from strata.recipes.formats._parts import (
     afterwards,
+    at_boot,
     commented,
     first_the_stack,
     must_be_directory,
@@ -35,7 +36,12 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     ]
     if call is not None and call["base_size"] is not None:
         lines += ["", f"[storage.options.{driver}]", f'size = "{call["base_size"]}"']
-    remarks = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *not_measured(recipe, "podman", driver)]
+    remarks = [
+        f"{recipe.name}: {recipe.stack}",
+        first_the_stack(recipe),
+        *at_boot(recipe),
+        *not_measured(recipe, "podman", driver),
+    ]
     remarks += afterwards(
         "`podman info --format '{{.Store.GraphDriverName}} {{.Store.GraphRoot}}'` says "
         f"{driver} {root}/containers",

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from strata.errors import BadInput
 from strata.model import Kind
-from strata.recipes.formats._parts import afterwards, commented, first_the_stack, running, thin_pool, volume_group
+from strata.recipes.formats._parts import (
+    afterwards,
+    at_boot,
+    commented,
+    first_the_stack,
+    running,
+    thin_pool,
+    volume_group,
+)
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
@@ -16,6 +24,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     remarks = [
         f"{recipe.name}: {recipe.stack}",
         first_the_stack(recipe),
+        *at_boot(recipe),
         "Then add the entry to those that /etc/pve/storage.cfg has.",
         *_disk(recipe),
         *afterwards(
