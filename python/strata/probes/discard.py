@@ -107,7 +107,10 @@ def judge(found: Mapping[str, str]) -> Finding:
         return Finding(True, why, figures)
     if pool >= enough:
         return Finding(
-            True, f"{_DATA_MIB} MiB were deleted, and {pool / MIB:.0f} MiB came back to what is below", figures
+            True,
+            f"{_DATA_MIB} MiB were deleted, and {pool / MIB:.0f} MiB came back to what is below; discards of "
+            f"{max(disk, 0) / MIB:.0f} MiB reached the disk",
+            figures,
         )
     if found.get("takes") == "no":
         return Finding(None, "the disk below takes no discards, so none can reach it")
