@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -91,23 +92,25 @@ def pairs(mean: Array, lab: Array, drawn: Array) -> list[str]:
     lines = [
         f"{told.sum()} of {len(told)} pairs are told apart by the real visits; the lab agrees on {agrees[told].sum()}"
     ]
-    for least, most in itertools.pairwise(BOUNDS):
-        within = told & (apart >= least) & (apart < most)
+    for name, here in _classes(apart):
+        within = told & here
         if within.any():
-            upto = f"to {most:g}" if np.isfinite(most) else "and more"
-            lines.append(f"  {least:g} {upto} times apart: {agrees[within].sum()} of {within.sum()}")
+            lines.append(f"  {name}: {agrees[within].sum()} of {within.sum()}")
     lines.append("of all pairs, by how far they are apart in the lab: really in that order")
     foretold = np.exp(np.abs(lab[first] - lab[second]))
-    for least, most in itertools.pairwise(BOUNDS):
-        within = (foretold >= least) & (foretold < most)
+    for name, within in _classes(foretold):
         if within.any():
-            upto = f"to {most:g}" if np.isfinite(most) else "and more"
             against = (within & told & ~agrees).sum()
-            lines.append(
-                f"  {least:g} {upto} times apart: {agrees[within].sum()} of {within.sum()}; of the others the real "
-                f"visits tell {against} apart"
-            )
+            line = f"  {name}: {agrees[within].sum()} of {within.sum()}"
+            lines.append(f"{line}; of the others the real visits tell {against} apart")
     return lines
+
+
+def _classes(apart: Array) -> Iterator[tuple[str, np.ndarray[Any, np.dtype[np.bool_]]]]:
+    """Each class of distances in words, and which pairs are of it."""
+    for least, most in itertools.pairwise(BOUNDS):
+        upto = f"to {most:g}" if np.isfinite(most) else "and more"
+        yield f"{least:g} {upto} times apart", (apart >= least) & (apart < most)
 
 
 if __name__ == "__main__":

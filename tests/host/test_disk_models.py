@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,3 +132,38 @@ def _seen_by_reading(document: dict[str, Any], size: int) -> dict[str, Seen]:
         us = whole["random_read_us"] if share == 1 else claims(int(size * share))["random_read_us"]
         seen[f"span {share:g}"] = Seen(1e6 / us, 0, us)
     return seen
+
+
+TOGETHER = {
+    "faults: {power_back_s: 1, power_cut_s: 2, stalls: [{length_ms: 5}]}": (
+        "a stall needs exactly one",
+        "the cut first",
+    ),
+    "physical_block_bytes: 512\nlogical_block_bytes: 4096": ("not less than logical_block_bytes",),
+}
+
+
+@pytest.mark.parametrize("wrong", TOGETHER)
+def test_what_does_not_go_together_in_a_model_is_refused_before_anything_is_booted(tmp_path: Path, wrong: str) -> None:
+    model = tmp_path / "mine.yaml"
+    model.write_text(
+        f"name: mine\nqueue_depth: 32\nwrite_cache: none\n{wrong}\n"
+        "service: {fixed: {servers: 1, read_us: 500, write_us: 500}}\n"
+    )
+    strata = str(Path(sys.executable).with_name("strata"))
+    argv = [strata, "plan", "disk | ext4", "--on", "lab", "--clock", "virtual", "--disk", f"disk={model}"]
+    done = subprocess.run([*argv, "--size", "disk=256M"], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 3, done.stderr
+    for said in TOGETHER[wrong]:
+        assert said in done.stderr
+
+
+def test_flash_that_is_too_small_for_its_blocks_is_known_without_a_machine() -> None:
+    document = json.loads(json.dumps(models.find("nvme").document))
+    host = LocalHost("test-disk-models")
+
+    def problems(size: int) -> str:
+        argv = (host.engine, "disk", "check", "--model=-", f"--size={size}")
+        return host.run(Command(argv, timeout_s=120.0, stdin=json.dumps(document))).stdout
+
+    assert problems(1 << 20) and not problems(1 << 30)

@@ -62,12 +62,18 @@ def test_a_device_is_read_and_its_content_stays(tmp_path: Path) -> None:
         (("/dev/nothing-here",), 3, "cannot be looked at"),
         (("/dev/null",), 3, "cannot be read, or is empty"),
         (("--scratch", "/proc/x"), 3, "cannot be made"),
+        (("--scratch", "x", "--size", "1K"), 2, "a probe wants a file of"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
     done = probe(*arguments, "-o", str(tmp_path / "out.yaml"))
     assert done.returncode == code, done.stderr
     assert said in done.stderr and not (tmp_path / "out.yaml").exists()
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    done = probe("--scratch", str(tmp_path / "x"), "-o", str(tmp_path / "nowhere" / "out.yaml"))
+    assert done.returncode == 3 and "cannot be written" in done.stderr and not (tmp_path / "x").exists()
 
 
 def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:

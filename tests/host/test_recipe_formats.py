@@ -125,3 +125,24 @@ def test_nix_reads_the_configuration_of_disko(case: str, tmp_path: Path) -> None
     needs("nix-instantiate")
     (file,) = written("disko", case, tmp_path)
     subprocess.run(["nix-instantiate", "--parse", str(file)], check=True, capture_output=True, timeout=100)
+
+
+@pytest.mark.parametrize("client", ["incus", "lxd"])
+def test_a_pool_of_the_name_that_is_another_is_left_alone(client: str, tmp_path: Path) -> None:
+    (script,) = written(client, "set", tmp_path)
+    program = tmp_path / {"incus": "incus", "lxd": "lxc"}[client]
+
+    def run(shown: str) -> subprocess.CompletedProcess[str]:
+        """With a client that shows this as the pool, and says what it is asked to make."""
+        program.write_text(f'#!/bin/sh\n[ "$2" = create ] && {{ echo "$@"; exit; }}\n{shown}\n')
+        program.chmod(0o755)
+        return subprocess.run(
+            ["sh", str(script)], capture_output=True, text=True, env=os.environ | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        )
+
+    assert "storage create data zfs" in run("exit 1").stdout
+    ours = run(f"printf 'config:\\n  source: data-1/{client}\\ndriver: zfs\\n'")
+    assert (ours.returncode, ours.stdout) == (0, "")
+    for other in ("source: tank\\ndriver: zfs", f"source: data-1/{client}\\ndriver: dir"):
+        refused = run(f"printf 'config:\\n  {other}\\n'")
+        assert (refused.returncode, refused.stdout) == (3, "") and "another pool is called data" in refused.stderr

@@ -28,14 +28,19 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 _MARK = "==== answers"
 
-# Applies, asks, ends what a restart ends, applies again, asks, and takes it away.
-_WORK = """\
+_APPLIED = """\
 set -e
 PATH=$PATH:/usr/sbin
 cat >/root/recipe.sh <<'RECIPE_OF_STRATA'
 {script}
 RECIPE_OF_STRATA
 sh /root/recipe.sh apply >&2
+"""
+
+# Asks what was applied, ends what a restart ends, applies again, asks, and takes it away.
+_WORK = (
+    _APPLIED
+    + """\
 echo '{mark}'; sh /root/recipe.sh inspect
 {{ {stop}; }} >&2
 sh /root/recipe.sh check >&2 && {{ echo "what was ended is not noticed" >&2; exit 1; }}
@@ -47,6 +52,7 @@ echo '{mark}'
 for device in {devices}; do wipefs --noheadings --output TYPE "$device"; done
 lsblk --noheadings --list --output TYPE | sort -u
 """
+)
 
 
 @dataclass(frozen=True)
@@ -110,14 +116,10 @@ def test_a_fresh_machine_gets_the_stack_that_was_measured(name: str) -> None:
     assert after.split() == ["disk"], "something of it is left"
 
 
-# Applies, ends what a restart ends, takes a disk away, and does what the units of systemd do at the next boot.
-_ONE_LESS = """\
-set -e
-PATH=$PATH:/usr/sbin
-cat >/root/recipe.sh <<'RECIPE_OF_STRATA'
-{script}
-RECIPE_OF_STRATA
-sh /root/recipe.sh apply >&2
+# Ends what a restart ends, takes a disk away, and does what the units of systemd do at the next boot.
+_ONE_LESS = (
+    _APPLIED
+    + """\
 echo kept >/srv/data/file
 {{ {stop}; }} >&2
 disk=$(readlink -f {lost})
@@ -128,6 +130,7 @@ udevadm settle
 {starts}
 cat /srv/data/file
 """
+)
 
 
 @pytest.mark.parametrize(
@@ -163,15 +166,12 @@ _WEIGHED = [
     "(2*hdd | md(raid1)) + ssd | lvmcache({writeback, writethrough}) | btrfs(compress=zstd)",
     '(2*hdd | md(raid1)) + ssd | lvmcache | {vdo | xfs(mkfs="-K"), ext4}',
 ]
-_BUILT = """\
-set -e
-PATH=$PATH:/usr/sbin
-cat >/root/recipe.sh <<'RECIPE_OF_STRATA'
-{script}
-RECIPE_OF_STRATA
-sh /root/recipe.sh apply >&2
+_BUILT = (
+    _APPLIED
+    + """\
 sh /root/recipe.sh inspect
 """
+)
 
 
 def test_what_study_4_requires_is_measured_chosen_and_built_again_by_commands_alone(tmp_path: Path) -> None:

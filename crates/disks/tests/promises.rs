@@ -177,6 +177,14 @@ fn unknown_keys_and_values_out_of_range_are_refused() {
     assert!(named("hdd-7200").check(1 << 43).is_err_and(|refused| refused.contains("larger than the disk")));
 }
 
+/// Requests that complete in batches are counted by whole ones.
+#[test]
+fn so_many_at_a_time_of_one_time_each_are_what_they_are() {
+    let disk = Model { queue_depth: 32, ..fixed(32, 100.0, 0.0, WriteCache::None) };
+    let said = claims(&disk, 1 << 30).expect("claims");
+    assert!((said.random_reads_deep_per_s - 320_000.0).abs() < 1.0, "{}", said.random_reads_deep_per_s);
+}
+
 /// What the documents say of the built-in models; the tolerance is that of the words there.
 #[test]
 fn the_built_in_models_claim_what_the_documents_say() {

@@ -9,8 +9,7 @@ from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
 from strata.probes._resize import LARGE_MIB, ON, RESIZE, denied
 from strata.probes._resize import TOOLS as OF_RESIZING
 
-# What is refused in use is tried once more at rest. A pool of ZFS becomes smaller by the disk that is
-# taken out of it.
+# What is refused in use is tried once more at rest. A pool of ZFS becomes smaller by the disk that is taken out of it.
 _SCRIPT = (
     SHELL
     + RESIZE

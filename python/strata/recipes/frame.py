@@ -189,19 +189,11 @@ case "$*" in
 esac
 """
 
-# %s: the UUID that the file system was made with.
+# What findmnt calls it, and what is there: the UUID that the file system was made with; or, where a program of its own
+# mounts it (ZFS), the source.
 SEE_MOUNT = """\
 see() {
-  now=$(findmnt --noheadings --output UUID --mountpoint "$mount" || true)
-  if [ "$now" != %s ]; then
-    say "$mount holds ${now:-nothing that is mounted} instead of the file system made here"; return 1
-  fi
-}"""
-
-# %s: what is mounted, where a program of its own mounts it (ZFS).
-SEE_SOURCE = """\
-see() {
-  now=$(findmnt --noheadings --output SOURCE --mountpoint "$mount" || true)
+  now=$(findmnt --noheadings --output %s --mountpoint "$mount" || true)
   if [ "$now" != %s ]; then
     say "$mount holds ${now:-nothing that is mounted} instead of the file system made here"; return 1
   fi

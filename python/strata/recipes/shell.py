@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from strata.errors import BadInput
 from strata.model import Command, Completed, Kind, Step
-from strata.recipes.frame import FRAME, SEE_MOUNT, SEE_NOTHING, SEE_SOURCE
+from strata.recipes.frame import FRAME, SEE_MOUNT, SEE_NOTHING
 from strata.recipes.plan import Recipe
 
 _USED = {
@@ -171,11 +171,13 @@ def _made(recipe: Recipe) -> str:
 def _see(recipe: Recipe) -> str:
     """The file system with our UUID, or the one of our pool, at its place."""
     for layer in recipe.layers:
-        uses_uuid = any(layer.place.uuid in word for step in layer.steps() for word in step.do.argv)
-        if layer.provides.mount == recipe.mount and layer.provides.kind is Kind.DIRECTORY and uses_uuid:
-            return SEE_MOUNT % shlex.quote(layer.place.uuid)
-        if layer.provides.mount == recipe.mount and layer.provides.filesystem == "zfs" and layer.provides.name:
-            return SEE_SOURCE % shlex.quote(layer.provides.name)
+        gives = layer.provides
+        if gives.mount != recipe.mount or gives.kind is not Kind.DIRECTORY:
+            continue
+        if any(layer.place.uuid in word for step in layer.steps() for word in step.do.argv):
+            return SEE_MOUNT % ("UUID", shlex.quote(layer.place.uuid))
+        if gives.filesystem == "zfs" and gives.name:
+            return SEE_MOUNT % ("SOURCE", shlex.quote(gives.name))
     return SEE_NOTHING
 
 

@@ -559,6 +559,30 @@ def test_weights_of_a_workload_that_is_not_there() -> None:
         chosen(read("weights: {mail: 2}"), {STACKS[0]: 1.0})
 
 
+def test_weights_say_what_counts_and_what_does_not() -> None:
+    run = measured({stack(text).text: 100.0 + number for number, text in enumerate(STACKS[:2])})
+    other = dataclasses.replace(run.workloads[0], text="fio/other", name="fio/other")
+    more = tuple(dataclasses.replace(trial, workload="fio/other", visit=trial.visit) for trial in run.trials)
+    both = dataclasses.replace(run, workloads=(*run.workloads, other), trials=(*run.trials, *more))
+    found = advise([stack(text) for text in STACKS[:2]], {"runs/a": both}, read("weights: {rand: 2}"), drivers(), KNOWN)
+    assert found.sentences[-1] == "In the score fio/rand weighs 2; fio/other weighs nothing."
+    assert not any("In the score" in sentence for sentence in chosen(Requirements(), {STACKS[0]: 1.0}).sentences)
+
+
+def test_figures_of_one_visit_are_told_and_marked() -> None:
+    """As by the virtual clock with one seed, where there are no intervals."""
+    figures = {stack(STACKS[0]).text: 300.0, stack(STACKS[1]).text: 150.0}
+    run = measured(figures, rounds=1)
+    found = advise([stack(text) for text in STACKS[:2]], {"runs/a": run}, Requirements(), drivers(), KNOWN)
+    (trade,) = [trade for trade in found.others[0].worse if trade.metric == "iops"]
+    assert trade.ratio == pytest.approx(0.5, rel=0.01) and trade.figure.low is None
+    assert ", one visit)" in report.render(found, [])
+    often = advise(
+        [stack(text) for text in STACKS[:2]], {"runs/a": measured(figures)}, Requirements(), drivers(), KNOWN
+    )
+    assert ", one visit)" not in report.render(often, []) and often.others[0].worse
+
+
 # ---------------------------------------------------------------- what documents say
 
 

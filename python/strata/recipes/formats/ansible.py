@@ -13,15 +13,15 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from strata.recipes import shell
-from strata.recipes.formats import systemd
 from strata.recipes.formats._parts import afterwards, commented
+from strata.recipes.formats._units import units
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
 
 def write(recipe: Recipe) -> tuple[File, ...]:
     script = f"/usr/local/sbin/strata-{recipe.name}"
-    units = systemd.write(recipe)
+    placed = units(recipe)
     packages = sorted({package.split(" ")[0] for package in recipe.packages().values()})
     play = {
         "name": f"{recipe.name}: {recipe.stack}",
@@ -67,14 +67,14 @@ def write(recipe: Recipe) -> tuple[File, ...]:
                         "content": LiteralScalarString(f"{{% raw %}}{unit.text}{{% endraw %}}\n"),
                     },
                 }
-                for unit in units
+                for unit in placed
             ),
             *(
                 {
                     "name": f"{unit.name} is started at boot",
                     "ansible.builtin.systemd_service": {"name": unit.name, "enabled": True, "daemon_reload": True},
                 }
-                for unit in units
+                for unit in placed
             ),
         ],
     }
@@ -82,7 +82,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     yaml = YAML()
     yaml.width = 4096
     yaml.dump([play], text)
-    disable = f"`systemctl disable {' '.join(unit.name for unit in units)}`, and " if units else ""
+    disable = f"`systemctl disable {' '.join(unit.name for unit in placed)}`, and " if placed else ""
     remarks = afterwards(
         f"`{script} check`, on the machine",
         f"{disable}`{script} remove`, which refuses while it would cost data, unless --destroy-data is added.",

@@ -1,0 +1,94 @@
+"""Units of systemd, as several formats write them: one starts what lies below, one mounts the file system."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from strata.layers import survivable
+from strata.model import Command
+from strata.recipes.formats._parts import afterwards, commented, first_the_stack, mount_of, restarts
+from strata.recipes.plan import Recipe
+from strata.recipes.written import File
+
+_PLACE = "/etc/systemd/system"
+
+
+def units(recipe: Recipe) -> tuple[File, ...]:
+    mount, again = mount_of(recipe), restarts(recipe)
+    below = f"strata-{recipe.name}.service"
+    names = ([below] if again else []) + ([unit_of(mount.path, "mount")] if mount is not None else [])
+    named = " ".join(shlex.quote(unit) for unit in names)
+    remarks = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe)]
+    remarks += afterwards(f"`systemctl is-active {named}`", f"`systemctl disable --now {named}`, and remove the files.")
+    remarks += _missing(recipe) if again else []
+    head = commented(remarks)
+    files = []
+    if again:
+        text = head + _service(
+            recipe, again, before="local-fs.target" if mount is None else unit_of(mount.path, "mount")
+        )
+        files.append(File(below, text, f"{_PLACE}/{below}"))
+    if mount is not None:
+        lines = ["[Unit]", f"Description={recipe.name}: {recipe.stack}".replace("%", "%%")]
+        lines += [f"Requires={below}", f"After={below}"] if again else []
+        lines += ["", "[Mount]", f"What=/dev/disk/by-uuid/{mount.uuid}", f"Where={mount.path}", f"Type={mount.type}"]
+        lines += [f"Options={mount.options}"] if mount.options else []
+        lines += ["", "[Install]", "WantedBy=local-fs.target", ""]
+        name = unit_of(mount.path, "mount")
+        files.append(File(name, head + "\n".join(lines), f"{_PLACE}/{name}"))
+    return tuple(files)
+
+
+def _service(recipe: Recipe, again: list[tuple[str, Command]], before: str) -> str:
+    devices = [unit_of(each.path, "device") for each in recipe.given]
+    lines = [
+        "[Unit]",
+        f"Description=what lies below {recipe.name}",
+        "DefaultDependencies=no",
+        f"{'Wants' if _losable(recipe) else 'Requires'}={' '.join(devices)}",
+        f"After={' '.join(devices)} systemd-udev-settle.service",
+        f"Before={before} local-fs.target",
+        "RequiresMountsFor=/var/lib/strata",
+        "",
+        "[Service]",
+        "Type=oneshot",
+        "RemainAfterExit=yes",
+    ]
+    for why, command in again:
+        lines += [f"# {why}", f"ExecStart=/usr/bin/env {' '.join(map(_word, command.argv))}"]
+    return "\n".join([*lines, "", "[Install]", "WantedBy=local-fs.target", ""])
+
+
+def _losable(recipe: Recipe) -> int:
+    """How many of its disks may be missing at boot."""
+    return survivable(recipe.layers[-1].node, {layer.node.call.name: layer.driver for layer in recipe.layers})
+
+
+def _missing(recipe: Recipe) -> list[str]:
+    """What happens at a boot that finds not all of its disks."""
+    if not _losable(recipe):
+        return ["Where a disk is missing, the machine boots without this file system."]
+    waits = "Where a disk is missing, boot waits for it as long as for any device (90 s), and goes on with the rest."
+    if recipe.top.filesystem == "btrfs" and len(recipe.layers[-1].below) > 1:
+        return [
+            waits,
+            "btrfs then refuses to be mounted: mount it by hand with -o degraded, and put another disk in its place.",
+        ]
+    return [waits]
+
+
+def _word(word: str) -> str:
+    """Quoted for ExecStart. Source: systemd.service(5), "Command lines"; systemd.unit(5), specifiers."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return '"' + escaped.replace("$", "$$").replace("%", "%%") + '"'
+
+
+def unit_of(path: str, suffix: str) -> str:
+    """The name of the unit of a path. Source: systemd.unit(5), "String escaping for inclusion in unit names"."""
+    inner = re.sub(
+        r"[^A-Za-z0-9:_./]", lambda sign: "".join(f"\\x{byte:02x}" for byte in sign[0].encode()), path.strip("/")
+    )
+    if inner.startswith("."):
+        inner = "\\x2e" + inner[1:]
+    return f"{inner.replace('/', '-')}.{suffix}"
