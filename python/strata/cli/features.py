@@ -34,7 +34,7 @@ def features(
             "features takes expressions, the directory of what was tried before, or --all for the stacks that people "
             "choose among; give one of them."
         )
-    shown = len(what) == 1 and Path(what[0]).is_dir()
+    shown = len(what) == 1 and _is_directory(what[0])
     if not shown:
         for text in what:
             _refuse_directory(text)
@@ -53,9 +53,14 @@ def features(
         raise typer.Exit(1)
 
 
+def _is_directory(text: str) -> bool:
+    path = written.existing(text)
+    return path is not None and path.is_dir()
+
+
 def _refuse_directory(text: str) -> None:
     """One word may be a disk role, and is more likely the directory of a run: nothing is built of it."""
-    if Path(text).is_dir():
+    if _is_directory(text):
         raise BadInput(
             f"'{text}' is a directory: give it alone to see what was tried, or expressions and --out {text}."
         )

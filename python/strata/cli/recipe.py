@@ -12,7 +12,7 @@ import typer
 from strata import layers
 from strata.campaign import parse_stacks
 from strata.cli import kept
-from strata.cli.written import text_of
+from strata.cli.written import existing, text_of
 from strata.errors import BadInput, Problem
 from strata.model import Stack, View
 from strata.recipes import plan, shell
@@ -54,7 +54,7 @@ def made_of(what: str, stack: str | None, where: Where) -> Recipe:
 
 def _stack(what: str, name: str | None) -> tuple[Stack, tuple[str, ...]]:
     """The stack, and what is known of how it was measured. `what`: the directory of a run, or an expression."""
-    if name is None and "|" in what and not Path(what).exists():
+    if name is None and "|" in what and existing(what) is None:
         return _one(what), ("It was not measured: the expression was given as it stands.",)
     from strata.store import reader
 

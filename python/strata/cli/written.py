@@ -137,7 +137,20 @@ def is_file(what: Sequence[str]) -> bool:
     if len(what) != 1:
         return False
     (text,) = what
-    return text.endswith((".yaml", ".yml")) or ("|" not in text and Path(text).is_file())
+    if text.endswith((".yaml", ".yml")):
+        return True
+    path = None if "|" in text else existing(text)
+    return path is not None and path.is_file()
+
+
+def existing(text: str) -> Path | None:
+    """The file or directory of that name, if there is one: an expression may be longer than any name can be."""
+    path = Path(text)
+    try:
+        path.stat()
+    except (OSError, ValueError):
+        return None
+    return path
 
 
 def _load(path: Path, profile: str | None) -> Campaign:

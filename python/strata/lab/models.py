@@ -22,7 +22,7 @@ from strata.campaign.source import did_you_mean, listed
 from strata.errors import BadInput, Problem
 from strata.lab import model_file
 from strata.model import Command, Disk, WriteCache
-from strata.units import human_size
+from strata.units import format_size, human_size
 
 _BY_ROLE = {"hdd": "hdd-7200", "ssd": "ssd-sata", "nvme": "nvme"}
 
@@ -157,7 +157,9 @@ def reasons_against(disks: Sequence[Disk], memory: int, kept_bytes: int = 0) -> 
     reason = f"the disks of the virtual clock lie in the memory of the lab machine: {total} of disks need {needed}"
     room = max(memory - _BASE_BYTES - kept_bytes, 0) // max(len(disks), 1) // _ROUND * _ROUND
     smaller = (
-        f"make the disks smaller (--size: {human_size(room)} for each fit)" if room and disks else "take fewer disks"
+        f"make the disks smaller (--size ROLE={format_size(room)} for each fits)"
+        if room and disks
+        else "take fewer disks"
     )
     return [f"{reason}, and it has {given}; {smaller}, or give it more memory (testbed, memory)."]
 

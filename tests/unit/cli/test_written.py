@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strata.campaign import Campaign, DiskSpec
-from strata.cli.written import Where, campaign
+from strata.cli.written import Where, campaign, existing, is_file
 from strata.errors import BadInput
 from strata.model import Testbed
 
@@ -116,3 +116,10 @@ def test_a_file_is_known_by_where_it_lies(tmp_path: Path, monkeypatch: pytest.Mo
     for what, loads in asked:
         (call,) = campaign(what, loads, []).workloads
         assert call["file"] == str(tmp_path / "own" / "Vagrantfile")
+
+
+def test_an_expression_may_be_longer_than_any_name_of_a_file(tmp_path: Path) -> None:
+    layers = "disk | " + " | ".join(["lvm"] * 200)
+    assert existing(layers) is None and existing("x" * 300) is None, "the file system refuses names of that length"
+    assert existing(str(tmp_path)) == tmp_path
+    assert said("x" * 300 + " | ext4").stacks and not is_file(["x" * 300])
