@@ -49,6 +49,31 @@ def test_what_a_model_claims_is_within_its_limits_by_the_real_clock(shown: list[
         assert limits.write_bytes_per_s == pytest.approx(claims[name]["sequential_write_bytes_per_s"], rel=0.10)
 
 
+FLASH = models.find("ssd-sata").document["service"]["ssd"]
+SOME = [
+    ("fixed", "none", {"servers": 1, "read_us": 300, "write_us": 500, "bytes_per_s": 1 << 20}),
+    ("fixed", "volatile", {"servers": 4, "read_us": 700, "write_us": 90, "flush_us": 4000}),
+    ("ssd", "volatile", {**FLASH, "command_us": 50, "read_us": 400, "read_latency_us": 20, "write_latency_us": 300}),
+    ("ssd", "none", {**FLASH, "command_us": 20, "read_latency_us": 900, "write_latency_us": 30}),
+    ("ssd", "volatile", {**FLASH, "page_bytes": 4096, "program_bytes": 8192, "program_us": 400, "flush_us": 0}),
+]
+
+
+@pytest.mark.parametrize(("kind", "cache", "service"), SOME)
+def test_what_a_model_is_planned_by_is_what_the_engine_goes_by(kind: str, cache: str, service: dict[str, Any]) -> None:
+    """What its shortest request takes, by which it is refused or left to null_blk; and of flash what a flush takes."""
+    written = f"name: mine\nqueue_depth: 32\nwrite_cache: {cache}\nservice: {json.dumps({kind: service})}\n"
+    model = models.find("mine.yaml", written)
+    host = LocalHost("test-disk-models")
+    argv = (host.engine, "disk", "models", "--model=-", "--json", f"--size={1 << 30}")
+    (entry,) = json.loads(host.run(Command(argv, timeout_s=120.0, stdin=json.dumps(model.document))).stdout)
+    claims = entry["claims"]
+    assert models.shortest(model)[0] == pytest.approx(claims["least_service_us"], abs=0.01)
+    if cache == "volatile":
+        flush_us = 1e6 / claims["flushed_writes_per_s"] - 1e6 / claims["random_writes_per_s"]
+        assert models.flush_us(model) == pytest.approx(flush_us, rel=0.02)
+
+
 def test_a_lone_read_takes_as_long_as_the_formula_that_probes_fit_by_says(shown: list[dict[str, Any]]) -> None:
     for entry in shown:
         if entry["model"]["name"] in ("ssd-sata", "nvme"):

@@ -128,7 +128,8 @@ def test_a_qemu_whose_threads_are_held_up_gives_the_same_figures(tmp_path: Path)
     source = Path(__file__).with_name("held_up.c")
     subprocess.run(["cc", "-O2", "-w", "-shared", "-fPIC", "-o", held / "held_up.so", source, "-ldl"], check=True)
     qemu = held / "qemu-system-x86_64"
-    preload = f'case " $* " in *" -incoming "*) export LD_PRELOAD={held}/held_up.so;; esac'
+    was = held / "was"
+    preload = f'case " $* " in *" -incoming "*) export LD_PRELOAD={held}/held_up.so HELD_UP={was};; esac'
     qemu.write_text(f'#!/bin/sh\n{preload}\nexec {real} "$@"\n')
     qemu.chmod(0o755)
     view = lab_run(directory, ["hdd | btrfs"], LOAD, "--clock", "virtual", "--size", "hdd=1G", "--disk", "hdd=hdd-7200")
@@ -136,6 +137,7 @@ def test_a_qemu_whose_threads_are_held_up_gives_the_same_figures(tmp_path: Path)
     path = {"PATH": f"{held}:{os.environ['PATH']}"}
     for _ in range(2):
         assert same(directory, path)["different"] == []
+        was.unlink()
 
 
 def test_no_layer_is_forgotten() -> None:
@@ -150,15 +152,15 @@ def test_no_load_of_filebench_is_forgotten() -> None:
     assert known - tried == {"filebench/videoserver"}
 
 
-def test_a_machine_whose_strata_is_killed_ends_by_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("computes", [False, True])
+def test_a_machine_whose_strata_is_killed_ends_by_itself(tmp_path: Path, computes: bool) -> None:
+    """While QEMU awaits its state, and while it computes."""
     running = start_lab_run(tmp_path / "run", "disk | ext4", LOAD, "--clock", "virtual", "--size", "disk=1G")
     database = tmp_path / "run" / "strata.db"
     wait_for(database.exists)
-    # it computes: before, QEMU only waits for its state
-    wait_for(lambda: any(cpu_s(pid) > 1 for pid in machines_of(tmp_path / "run")))
+    wait_for(lambda: any(not computes or cpu_s(pid) > 1 for pid in machines_of(tmp_path / "run")))
     running.send_signal(signal.SIGKILL)
     running.communicate()
-    # when it has done what it was asked for last
     wait_for(lambda: machines_of(tmp_path / "run") == [])
 
 
@@ -171,7 +173,7 @@ def wait_for(so: Callable[[], bool]) -> None:
     give_up = time.monotonic() + 300
     while not so():
         assert time.monotonic() < give_up
-        time.sleep(0.5)
+        time.sleep(0.05)
 
 
 @pytest.mark.slow
@@ -252,6 +254,20 @@ def test_a_flush_takes_as_long_as_the_model_says(tmp_path: Path, option: str, fl
     # for each request what the processor and the loop device take comes to it
     least_us = 50 + flushes * 3000
     assert least_us < 1e6 / trial.metrics["iops"] < least_us + 50 * (1 + flushes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ssd-sata", "nvme"])
+def test_flash_programs_what_a_flush_finds_on_null_blk_too(tmp_path: Path, name: str) -> None:
+    """As the model by itself claims of writes that are each flushed; the machine's processor has its part of both."""
+    job = tmp_path / "job.fio"
+    job.write_text(JOB.format("fsync=1"))
+    said = json.loads(subprocess.run([STRATA, "disk", "models", "--json"], capture_output=True, check=True).stdout)
+    claims = next(each["claims"] for each in said["models"] if each["model"]["name"] == name)
+    more = ("--clock", "virtual", "--size", "ssd=256M", "--disk", f"ssd={name}")
+    (trial,) = lab_run(tmp_path / "run", ["ssd"], f"fio:{job}", *more).trials
+    assert trial.outcome is Outcome.OK, trial.reason
+    assert trial.metrics["iops"] == pytest.approx(claims["flushed_writes_per_s"], rel=0.08)
 
 
 @pytest.mark.slow

@@ -82,6 +82,19 @@ def test_reads_and_writes_of_their_own_times_through_the_engine(tmp_path: Path) 
     assert iops == pytest.approx([250.0, 500.0, 500.0, 1e6 / 9000, 2e6 / 9000], rel=0.02)
 
 
+def test_random_arrivals_wait_as_queueing_theory_says(tmp_path: Path) -> None:
+    """M/D/1: who finds the disk busy for a share r of the time waits for r / (2 (1 - r)) service times in the mean
+    (Pollaczek and Khinchine), and then is served for one."""
+    model = tmp_path / "slow.yaml"
+    model.write_text(SERIAL)
+    arrivals = ("rate_iops=62", "rate_process=poisson", "iodepth=64", "ioengine=libaio")
+    load = job(tmp_path / "random.fio", "rw=randread", "size=64m", "runtime=120", *arrivals)
+    found = figures(tmp_path / "run", ["disk"], [load], "--disk", f"disk={model}", "--size", "disk=256M")
+    metrics, busy = found["disk", load], 62 * 0.008
+    assert metrics["iops"] == pytest.approx(62.0, rel=0.03)
+    assert metrics["read_lat_mean_ms"] == pytest.approx(8.0 * (1 + busy / (2 * (1 - busy))), rel=0.05)
+
+
 def test_slow_disks_side_by_side_add_up(tmp_path: Path) -> None:
     """Striped, each disk does its own; of mirrors reads find both halves, and each write takes both."""
     model = tmp_path / "slow.yaml"

@@ -57,7 +57,8 @@ def show_models(as_json: bool) -> None:
     for model, said in entries:
         _, _, claims = said.partition("\n")
         print(f"{model.name}: {model.about}")
-        print(f"  by the virtual clock {models.served_by(model)}; write cache: {model.write_cache}; it claims")
+        alone = "it claims" if models.as_fixed(model) is None else "the model alone, for which it stands, claims"
+        print(f"  by the virtual clock {models.served_by(model)}; write cache: {model.write_cache}; {alone}")
         print("".join(f"  {line}\n" for line in claims.splitlines()), end="")
         print("".join(f"  source: {source}\n" for source in model.sources))
 
@@ -89,9 +90,9 @@ def run_probe(device: str | None, scratch: str | None, size: str, out: str, seco
         # flash is flash on a disk of any size; an arm goes over the disk that was measured
         claims = _claims(host, model, min(found.size_bytes, _CLAIMED) if model.kind == "hdd" else _CLAIMED)
     Path(out).write_text(text, encoding="utf-8")
-    print(f"{'':24} {'measured':>10} {'the model':>10}")
+    print(f"{'':24} {'measured':>10} {'model alone':>12}")
     for each in probe.compared(seen, claims):
-        print(f"{each.what:24} {each.measured:10.1f} {each.model:10.1f} {each.unit}")
+        print(f"{each.what:24} {each.measured:10.1f} {each.model:12.1f} {each.unit}")
     if reasons := models.reasons_against_speed(model):
         print(f"{out} is for --clock real alone: {reasons[0]}")
     else:
@@ -128,7 +129,8 @@ def _look(host: LocalHost, path: str) -> Device:
     try:
         said = host.run(Command(("sh", "-c", _LOOK, "sh", path))).stdout
     except CommandFailed as error:
-        raise Refused(f"{path} cannot be looked at ({error.stderr.strip()}); name a block device.") from error
+        why = error.stderr.strip() or "there is no such file"
+        raise Refused(f"{path} cannot be looked at ({why}); name a block device.") from error
     found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
     if "size" not in found and Path(path).is_file():
         found["size"] = str(Path(path).stat().st_size)

@@ -31,10 +31,11 @@ def plan(
     profile: str | None = None,
 ) -> None:
     campaign = in_lab.fitted(written.campaign(what, loads, sizes, where, profile), "plan")
+    given = session.devices(device, wipe, campaign.testbed)
     interrupts = Interrupts()  # a lab machine that is looked at must not outlive this
     try:
         with interrupts.listening(), testbeds.sites(campaign, Path("runs"), "plan", interrupts) as sites:
-            seen = session.look(sites, campaign, session.devices(device, wipe), Path("runs"))
+            seen = session.look(sites, campaign, given, Path("runs"))
     except Interrupted as error:
         raise Interrupted("interrupted; nothing was built.") from error
     made, caveats = seen.plan, seen.facts.caveats

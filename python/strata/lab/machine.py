@@ -254,7 +254,8 @@ class Machine:
                 self._mailbox.region if self._mailbox is not None else None,
                 self._mailbox.bells if self._mailbox is not None else None,
             )
-            line = qemu.argv(spec, wires, _sizes(spec), incoming=state is not None)
+            # Killed, we can end nothing any more; and while QEMU awaits its state nothing else would.
+            line = ["setpriv", "--pdeathsig", "KILL", *qemu.argv(spec, wires, _sizes(spec), incoming=state is not None)]
             self._process = Started(line, marker=marker, log=self._log, keep=(self._qmp.descriptor,))
             try:
                 self._qmp.greet(_ANSWER_S)

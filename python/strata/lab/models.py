@@ -178,7 +178,7 @@ def reasons_against_speed(model: DiskModel, mips: int = USUAL_MIPS) -> list[str]
     """Why nothing in a machine by the virtual clock, of so many million instructions a second, can be such a disk."""
     if as_fixed(model, mips) is not None:
         return []
-    least_us, shortest = min(_shortest(model), key=lambda each: each[0])
+    least_us, request = shortest(model)
     serving = (
         f"strata-engine disk, which needs {_SERVING_US * USUAL_MIPS / mips:g} us of the processor for each request, "
         f"serves from {least_served_us(mips):g} us on"
@@ -188,12 +188,13 @@ def reasons_against_speed(model: DiskModel, mips: int = USUAL_MIPS) -> list[str]
             "null_blk serves faster ones, but only such of one time for reads and writes, without bytes_per_s and "
             "faults, and of no more servers than queue_depth"
         )
-        fast = f"its shortest request, {shortest}, takes {least_us:g} us, and {serving}; {why}"
+        fast = f"its shortest request, {request}, takes {least_us:g} us, and {serving}; {why}"
         return [f"the disk model {model.name} is too fast for its kind: {fast}. Make it slower or simpler."]
-    flush_us = _flush_us(model)
-    if 0 < flush_us < least_served_us(mips):
-        short = f"a flush takes {flush_us:g} us, and {serving}"
-        return [f"the disk model {model.name}: {short}. Give it a longer flush_us, or 0 where flushes do not matter."]
+    flushed_us = flush_us(model)
+    if 0 < flushed_us < least_served_us(mips):
+        short = f"a flush takes {flushed_us:g} us, and {serving}"
+        longer = "Give it a longer flush_us, or write_cache: protected where flushes do not matter"
+        return [f"the disk model {model.name}: {short}. {longer}."]
     return []
 
 
@@ -202,25 +203,44 @@ def least_served_us(mips: int = USUAL_MIPS) -> float:
     return _TIMES * _SERVING_US * USUAL_MIPS / mips
 
 
-def _shortest(model: DiskModel) -> list[tuple[float, str]]:
-    """What can be a model's shortest request: us, and what it is."""
+def shortest(model: DiskModel) -> tuple[float, str]:
+    """The shortest time that a request of 4 KiB can take, us, and which that is: as `least` in crates/disks."""
     service = model.service
     if model.kind == "fixed":
-        return [(float(service["read_us"]), "a read"), (float(service["write_us"]), "a write")]
-    if model.kind == "ssd":
-        return [(_read_us(service), "a read"), (service["command_us"] + service["write_latency_us"], "a write")]
-    return [(float(service["command_us"]), "one that its cache answers")]
+        way_us = _way_us(service.get("bytes_per_s"))
+        return min((service["read_us"] + way_us, "a read"), (service["write_us"] + way_us, "a write"))
+    over_us = service["command_us"] + _way_us(service["interface_bytes_per_s"])
+    if model.kind == "hdd":
+        return over_us, "one that its cache answers"
+    programmed_us = service["program_us"] if model.write_cache == "none" else 0.0
+    return min(
+        (over_us + service["read_latency_us"], "a read of what is in its memory"),
+        (over_us + service["write_latency_us"] + programmed_us, "a write"),
+    )
 
 
-def _flush_us(model: DiskModel) -> float:
-    """Of a flush beside what it waits for; only a volatile cache is flushed."""
-    return float(model.service.get("flush_us", 0)) if model.write_cache == "volatile" else 0.0
+def _way_us(bytes_per_s: float | None, size: int = _KNOWN_BYTES) -> float:
+    return 0.0 if bytes_per_s is None else size * 1e6 / bytes_per_s
+
+
+def flush_us(model: DiskModel) -> float:
+    """Of a flush after a write; only a volatile cache is flushed."""
+    if model.write_cache != "volatile":
+        return 0.0
+    return flush_of_flash_us(model.service) if model.kind == "ssd" else float(model.service.get("flush_us", 0))
+
+
+def flush_of_flash_us(service: Mapping[str, Any]) -> float:
+    """Of a flush that finds no more than one program operation's bytes: these are sent and programmed first
+    (crates/disks, ssd)."""
+    there_us = service["command_us"] + _way_us(service["channel_bytes_per_s"], service["program_bytes"])
+    return float(round(there_us + service["program_us"] + service.get("flush_us", 0), 1))
 
 
 def _read_us(service: Mapping[str, Any]) -> float:
     """Of flash, one alone."""
-    on_the_way = _KNOWN_BYTES / service["channel_bytes_per_s"] + _KNOWN_BYTES / service["interface_bytes_per_s"]
-    return float(service["command_us"] + service["read_us"] + on_the_way * 1e6 + service["read_latency_us"])
+    way_us = _way_us(service["channel_bytes_per_s"]) + _way_us(service["interface_bytes_per_s"])
+    return float(service["command_us"] + service["read_us"] + way_us + service["read_latency_us"])
 
 
 def reasons_against_kernel(model: DiskModel, kernel: str, modules: frozenset[str], mips: int = USUAL_MIPS) -> list[str]:
@@ -278,26 +298,26 @@ def as_fixed(model: DiskModel, mips: int = USUAL_MIPS) -> Fixed | None:
     service, depth = model.service, int(model.device["queue_depth"])
     if model.faults:
         return None
-    flush_us = _flush_us(model)
+    flushed_us = flush_us(model)
     if model.kind == "fixed":
         simple = service["read_us"] == service["write_us"] and service.get("bytes_per_s") is None
         read_us = float(service["read_us"])
         # null_blk holds no more than it serves, so that one who submits to several disks waits for the first that is
         # busy: what can be served with its whole queue, is.
-        queues = depth > service["servers"] or bool(flush_us)
+        queues = depth > service["servers"] or bool(flushed_us)
         if not simple or service["servers"] > depth or (queues and read_us >= least_served_us(mips)):
             return None
-        return Fixed(int(service["servers"]), read_us, flush_us)
+        return Fixed(int(service["servers"]), read_us, flushed_us)
     if model.kind == "ssd":
         # One read after the other, and how many a second it does at most: the one through the other is how many it
         # works on at a time.
         read_us = _read_us(service)
-        if min(_shortest(model))[0] >= least_served_us(mips):
+        if shortest(model)[0] >= least_served_us(mips):
             return None
         dies = service["channels"] * service["dies_per_channel"]
         at_a_time = min(dies, depth, round(read_us / max(service["command_us"], read_us / depth)))
         most = min(service["interface_bytes_per_s"], service["channels"] * service["channel_bytes_per_s"])
-        return Fixed(max(at_a_time, 1), round(read_us, 1), flush_us, float(most))
+        return Fixed(max(at_a_time, 1), round(read_us, 1), flushed_us, float(most))
     return None
 
 
@@ -306,7 +326,7 @@ def served_by(model: DiskModel, mips: int = USUAL_MIPS, cost_us: float | None = 
     there, where that was measured."""
     fixed = as_fixed(model, mips)
     if fixed is None:
-        free = model.write_cache == "volatile" and model.kind != "hdd" and not _flush_us(model)
+        free = model.write_cache == "volatile" and model.kind != "hdd" and not flush_us(model)
         flushes = ", flushes too, which take no time by the model" if free else ""
         cost = "" if cost_us is None else f", which takes {cost_us:.1f} us more for each{flushes}"
         return f"{model.name}, every request computed by strata-engine disk{cost}"

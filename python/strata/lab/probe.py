@@ -244,40 +244,49 @@ def _ssd(device: Device, seen: Mapping[str, Seen]) -> tuple[dict[str, Any], dict
         "command_us": round(command_us, 2),
     }
     fitted = ["command_us", "interface_bytes_per_s", "channel_bytes_per_s", "read_us", "read_latency_us"]
-    if device.scratch:
-        written = _written(service, seen)
-        service |= written
-        fitted += written
     larger = {size: seen[_of(size)].mean_us for size in SIZES[1:] if _of(size) in seen}
-    service |= _lone(service, one, larger)
+    if device.scratch:
+        found = _written(service, seen, one, larger)
+        fitted += ["page_bytes", "program_bytes", "program_us", "flush_us", "write_latency_us"]
+    else:
+        found = _lone(service, one, larger)
     unseen = [name for name in like.service if name not in fitted]
-    return service, dict.fromkeys(unseen, like.name)
+    return {**service, **found}, dict.fromkeys(unseen, like.name)
 
 
-def _written(service: Mapping[str, Any], seen: Mapping[str, Seen]) -> dict[str, float]:
-    """What decides how long writes take. All dies program without a pause when writes come as fast as they are taken.
+def _written(
+    service: Mapping[str, Any], seen: Mapping[str, Seen], one: float, larger: Mapping[int, float]
+) -> dict[str, float]:
+    """What decides how long writes take, and with it lone reads, of `one` and `larger`. All dies program without a
+    pause when writes come as fast as they are taken.
 
     A lone write that is flushed is programmed by itself, and waits for all of that operation: operations are as large
     as they can be within the time that was seen.
     """
     dies = service["channels"] * service["dies_per_channel"]
-    write_us, flushed_us = seen["write"].mean_us, seen["flushed"].mean_us
+    write_us = seen["write"].mean_us
     bytes_per_s = max(seen["writes"].per_s * _KIB4, seen["written"].bytes_per_s)
-    waited_us = max(flushed_us - write_us, 0.0)
+    waited_us = max(seen["flushed"].mean_us - write_us, 0.0)
+    arrived_us = service["command_us"] + _KIB4 * 1e6 / service["interface_bytes_per_s"]
 
     def program_us(size: int) -> float:
         return float(dies * size * 1e6 / bytes_per_s)
 
-    size = max((size for size in _PROGRAMS if program_us(size) <= waited_us), default=_PROGRAMS[0])
-    return {
-        "page_bytes": min(size, service["page_bytes"]),
-        "program_bytes": size,
-        "program_us": round(max(program_us(size), 0.1), 1),
-        "flush_us": round(max(waited_us - program_us(size), 0.0), 1),
-        "write_latency_us": round(
-            max(write_us - service["command_us"] - _KIB4 * 1e6 / service["interface_bytes_per_s"], 0.0), 2
-        ),
-    }
+    for size in reversed(_PROGRAMS):
+        if program_us(size) > waited_us and size > _PROGRAMS[0]:
+            continue
+        found: dict[str, float] = {
+            "page_bytes": min(size, service["page_bytes"]),
+            "program_bytes": size,
+            "program_us": round(max(program_us(size), 0.1), 1),
+            "flush_us": 0.0,
+            "write_latency_us": round(max(write_us - arrived_us, 0.0), 2),
+        }
+        found |= _lone({**service, **found}, one, larger)
+        left_us = waited_us - models.flush_of_flash_us({**service, **found})
+        if left_us >= 0:
+            break
+    return found | {"flush_us": round(max(left_us, 0.0), 1)}
 
 
 def _lone(service: Mapping[str, Any], one: float, larger: Mapping[int, float]) -> dict[str, float]:

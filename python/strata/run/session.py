@@ -9,14 +9,23 @@ from pathlib import Path
 
 from strata import layers, workloads
 from strata.campaign import Campaign
-from strata.errors import BadInput, CommandFailed, Problem
+from strata.errors import BadInput, CommandFailed, Problem, Refused
 from strata.hosts.base import Host
-from strata.model import Command, Disk, Facts
+from strata.model import Command, Disk, Facts, Testbed
 from strata.run import claims, directories, features, files
 from strata.run import plan as planning
 from strata.run.campaign import Order
 from strata.run.plan import Plan
 from strata.run.sites import Sites
+
+# The lab has no disks but those that it makes.
+_NONE_OF_YOURS = {
+    "virtual": (
+        "--device: by the virtual clock disks are models, and a real one would go by real time; fit a model to yours "
+        "with `strata disk probe`, which only reads, and give --disk {}=FILE.yaml, or take --on local."
+    ),
+    "real": "--device: the disks of the lab are files that it makes and removes; leave it out, or take --on local.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +45,10 @@ class Look:
     versions: Mapping[str, str]
 
 
-def devices(given: Sequence[str], wipe: Sequence[str]) -> Devices:
-    """From `ROLE=STABLE-ID` texts. Raises BadInput."""
+def devices(given: Sequence[str], wipe: Sequence[str], testbed: Testbed) -> Devices:
+    """From `ROLE=STABLE-ID` texts. Raises BadInput, and Refused where the testbed cannot have them."""
+    if given and testbed.kind == "lab":
+        raise Refused(_NONE_OF_YOURS[testbed.clock].format(given[0].partition("=")[0]))
     problems = []
     claimed = []
     for text in given:

@@ -87,6 +87,12 @@ def visit(bench: Workbench, planned: PlannedVisit, stack: Stack) -> str | None:
                 failure = f"the {what} was lost {losses} times, the last time so: {error}"
                 store.end(attempt, failure, sites.now())
                 return failure
+        except VisitFailed as error:
+            # a disk that could not be made in the machine
+            if not sites.disposable:
+                raise
+            store.end(attempt, str(error), sites.now())
+            return str(error)
         finally:
             if sites.disposable:
                 store.discard(attempt, sites.now())

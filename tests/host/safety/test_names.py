@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import BadInput
-from strata.model import Disk
+from strata.model import Disk, Testbed
 from strata.run import claims, session
 
 from .machine import MIB, Machine, output, untouched
@@ -191,4 +191,4 @@ def test_files_of_ours_pass_untouched(machine: Machine) -> None:
 def test_wipe_of_a_device_that_is_not_given_is_an_error(machine: Machine) -> None:
     device, other = machine.device(), machine.device()
     with pytest.raises(BadInput, match=f"--wipe {other.name} names a device that no --device gives"):
-        session.devices([f"disk={device.name}"], [other.name])
+        session.devices([f"disk={device.name}"], [other.name], Testbed())

@@ -54,7 +54,8 @@ def planned(fence: Fence, argv: list[str]) -> planning.Plan:
     where = written.Where(said["on"], said["clock"], said["debian"], said["kernel"])
     campaign = read_campaign(said["what"], said["workload"], fence, said["profile"])
     campaign = beside.fitted(written._with_disks(written._placed(campaign, where), said["size"], where), nested=False)
-    claimed = [replace(disk, size_bytes=1 << 40) for disk in session.devices(said["device"], said["wipe"]).claimed]
+    given = session.devices(said["device"], said["wipe"], campaign.testbed)
+    claimed = [replace(disk, size_bytes=1 << 40) for disk in given.claimed]
     own = {path: Directory((), 1 << 40, "ext4") for path in filter(None, map(directories.of, campaign.stacks))}
     guests = GuestLook((), GuestImage("/guests"), MACHINE, 64 << 30, ports=campaign.testbed.kind == "lab")
     return planning.make(

@@ -14,7 +14,7 @@ from strata.errors import BadInput, Refused
 from strata.lab.machine import SavedState
 from strata.lab.qemu import MachineSpec
 from strata.model import Disk, Testbed
-from strata.run import in_lab
+from strata.run import in_lab, session
 from strata.run.in_lab import EXACT, NOT_QUITE, SEVERAL, LabSites, as_there, unbuilt
 
 from .test_plan import FACTS
@@ -119,3 +119,12 @@ def test_commands_are_shown_as_typed_in_the_machine(clock: Literal["real", "virt
     disks, work = as_there(Testbed("lab", clock=clock), read, given)
     assert [disk.device for disk in disks] == paths
     assert work.startswith("/run/")
+
+
+@pytest.mark.parametrize(("clock", "next_thing"), [("virtual", "strata disk probe"), ("real", "--on local")])
+def test_a_lab_has_no_disk_of_the_users(clock: Literal["virtual", "real"], next_thing: str) -> None:
+    given = ["hdd=/dev/disk/by-id/ata-A1"]
+    with pytest.raises(Refused, match=next_thing):
+        session.devices(given, given, Testbed("lab", clock=clock))
+    assert session.devices([], [], Testbed("lab", clock=clock)) == session.Devices()
+    assert len(session.devices(given, [], Testbed()).claimed) == 1

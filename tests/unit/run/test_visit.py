@@ -177,11 +177,14 @@ class LabSites(LastingSites):
     disposable: bool = True
     doomed: frozenset[int] = frozenset()
     left: str = ""  # what stands on the machine after the removal, and did not before
+    without_disks: bool = False
 
     @contextmanager
     def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
         host = self.host
         assert isinstance(host, Host)
+        if self.without_disks:
+            raise CommandFailed(("strata-engine", "disk", "serve"), 1, "", "too fast")
         if attempt in self.doomed:
             host.broken, host.failure = {host.engine}, lost
         else:
@@ -318,6 +321,15 @@ def test_an_interrupted_visit_leaves_nothing_and_does_not_count(scene: Scene) ->
     assert scene.host.words()[-4:] == REMOVE
     assert scene.store.to_undo() == []
     assert len(scene.store.open_visits()) == 1
+
+
+def test_a_machine_that_cannot_have_the_disks_fails_the_visit_and_not_the_run(scene: Scene) -> None:
+    scene.sites = LabSites(scene.host, "0" * 32, "/work", scene.host.now, without_disks=True)
+    failure = scene.go()
+    assert failure is not None and "too fast" in failure
+    view = reader.view(scene.store.directory)
+    assert [f.reason for f in view.failed] == [failure] and view.visits_done == 1
+    assert scene.store.to_undo() == [] and scene.store.open_visits() == []
 
 
 def test_what_cannot_be_removed_keeps_what_carries_it_and_says_both_errors(
