@@ -9,7 +9,8 @@ is made up as in docs/concepts/deciding.md: visits of 80 s, of which 60 s are me
 realistic there. The strategies are those of `python -m strata.design.simulate`. A verdict is wrong when the stack that
 it names is more than 3 % below the best.
 
-Of the lab the hours are those of RUN, from its first trial to its last; and each seed's verdict is held against the
+Of the lab the hours are those of RUN, from its first trial to its last, with the pauses of one that was made in
+sittings; and each seed's verdict is held against the
 means of the other seeds, where there are any: of RUN, or of a run of the stacks at its top alone with more seeds.
 """
 
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     best = float(np.exp(truth.level.max()))
     near = int((truth.level >= truth.level.max() - MARGIN).sum())
     print(f"{len(values)} stacks, {values.shape[1]} seeds; the best has {best:.4g}, and {near} are within 3 % of it")
-    print(f"the exact lab: {float(visits['hour'].max()):.2f} hours")  # type: ignore[arg-type]
+    print(f"the exact lab: {float(visits['hour'].max()):.2f} hours from first to last")  # type: ignore[arg-type]
     top = _seeds(pl.read_parquet(options.seeds), ["stack"]) if options.seeds else seeds.drop(factors)
     for line in _by_seed(top.drop("stack").to_numpy(), top["stack"].to_list()):
         print(line)
@@ -84,7 +85,7 @@ def _by_seed(values: np.ndarray[tuple[int, int], np.dtype[np.float64]], stacks: 
             lines.append(f"one seed says {stacks[chosen]}; by how much seeds differ is not known from it")
             continue
         mean = others.mean(axis=1)
-        below = -np.expm1(mean[chosen] - mean.max())
+        below = 1 - np.exp(mean[chosen] - mean.max())
         lines.append(f"seed {seed + 1} says {stacks[chosen]}, which is {below:.2%} below the best by the others")
     return lines
 
