@@ -87,9 +87,16 @@ def test_random_arrivals_wait_as_queueing_theory_says(tmp_path: Path) -> None:
     (Pollaczek and Khinchine), and then is served for one."""
     model = tmp_path / "slow.yaml"
     model.write_text(SERIAL)
-    # offload: or fio would wait for all that is under way before each pause, and no arrival be free of the disk
-    arrivals = ("rate_iops=62", "rate_process=poisson", "io_submit_mode=offload", "iodepth=64", "ioengine=libaio")
-    load = job(tmp_path / "random.fio", "rw=randread", "size=64m", "runtime=120", *arrivals)
+    # 31 sources of two a second, for fio waits for all that a job has under way before it pauses; they begin together
+    arrivals = (
+        "rate_iops=2",
+        "rate_process=poisson",
+        "numjobs=31",
+        "group_reporting=1",
+        "ioengine=psync",
+        "ramp_time=5",
+    )
+    load = job(tmp_path / "random.fio", "rw=randread", "filename=data", "size=64m", "runtime=120", *arrivals)
     found = figures(tmp_path / "run", ["disk"], [load], "--disk", f"disk={model}", "--size", "disk=256M")
     metrics, busy = found["disk", load], 62 * 0.008
     assert metrics["iops"] == pytest.approx(62.0, rel=0.03)
