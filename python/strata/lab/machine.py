@@ -107,6 +107,8 @@ def saved(spec: MachineSpec, marker: str, progress: Progress, interruption: Inte
     said = emulator.version(marker)
     reasons = qemu.reasons_against(said, spec.emulated)
     reasons += qemu.reasons_against_memory(spec, emulator.available_memory())
+    if shutil.which("setpriv") is None:
+        reasons.append("setpriv is missing, by which QEMU ends when Strata is killed; install util-linux.")
     if reasons:
         raise Refused(reasons)
     more = guests.carried(spec.image, spec.engine) if spec.guests else None

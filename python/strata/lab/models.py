@@ -204,7 +204,8 @@ def least_served_us(mips: int = USUAL_MIPS) -> float:
 
 
 def shortest(model: DiskModel) -> tuple[float, str]:
-    """The shortest time that a request of 4 KiB can take, us, and which that is: as `least` in crates/disks."""
+    """The shortest time that a request of 4 KiB can take, us, and which that is: as `least` in crates/disks, but for a
+    disk with arms and no memory at all, where it is less."""
     service = model.service
     if model.kind == "fixed":
         way_us = _way_us(service.get("bytes_per_s"))
@@ -224,17 +225,21 @@ def _way_us(bytes_per_s: float | None, size: int = _KNOWN_BYTES) -> float:
 
 
 def flush_us(model: DiskModel) -> float:
-    """Of a flush after a write; only a volatile cache is flushed."""
+    """Of a flush after a write of 4 KiB; only a volatile cache is flushed. 0 of a disk with arms, which computes it."""
     if model.write_cache != "volatile":
         return 0.0
     return flush_of_flash_us(model.service) if model.kind == "ssd" else float(model.service.get("flush_us", 0))
 
 
 def flush_of_flash_us(service: Mapping[str, Any]) -> float:
-    """Of a flush that finds no more than one program operation's bytes: these are sent and programmed first
-    (crates/disks, ssd)."""
-    there_us = service["command_us"] + _way_us(service["channel_bytes_per_s"], service["program_bytes"])
-    return float(round(there_us + service["program_us"] + service.get("flush_us", 0), 1))
+    """Of a flush right after a write of 4 KiB, which is sent and programmed first (crates/disks, ssd). One that fills
+    an operation is on its way before it is answered."""
+    there_us = _way_us(service["channel_bytes_per_s"], service["program_bytes"]) + service["program_us"]
+    if service["program_bytes"] <= _KNOWN_BYTES:
+        waited_us = max(service["command_us"], there_us - service["write_latency_us"])
+    else:
+        waited_us = service["command_us"] + there_us
+    return float(round(waited_us + service.get("flush_us", 0), 1))
 
 
 def _read_us(service: Mapping[str, Any]) -> float:

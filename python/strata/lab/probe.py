@@ -260,8 +260,8 @@ def _written(
     """What decides how long writes take, and with it lone reads, of `one` and `larger`. All dies program without a
     pause when writes come as fast as they are taken.
 
-    A lone write that is flushed is programmed by itself, and waits for all of that operation: operations are as large
-    as they can be within the time that was seen.
+    A lone write that is flushed is programmed by itself, and waits for that operation: operations are as large as they
+    can be within the time that was seen, and shorter where the smallest would not be.
     """
     dies = service["channels"] * service["dies_per_channel"]
     write_us = seen["write"].mean_us
@@ -286,6 +286,10 @@ def _written(
         left_us = waited_us - models.flush_of_flash_us({**service, **found})
         if left_us >= 0:
             break
+    if left_us < 0:
+        # Nothing can be programmed in that time as fast as was written: the flush is met, and lasting writes are then
+        # bounded by the interface.
+        found["program_us"] = round(max(found["program_us"] + left_us, 0.1), 1)
     return found | {"flush_us": round(max(left_us, 0.0), 1)}
 
 

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from strata import layers
 from strata.campaign import Campaign
-from strata.errors import BadInput, GuestLost, HostLost, Refused
+from strata.errors import BadInput, CommandFailed, GuestLost, HostLost, Refused, VisitFailed
 from strata.hosts.base import Host, Interruption
 from strata.hosts.local import LocalHost, engine_path
 from strata.hosts.served import ServedHost
@@ -57,9 +57,8 @@ NOT_QUITE = (
     "second each), and not a measurement of any real machine."
 )
 SEVERAL = (
-    "The machine has more than one processor, and there QEMU may count some instructions of an idle moment twice: on a "
-    "busy computer a repeat may differ by nanoseconds, and by more where that decides who comes first (2 % has been "
-    "seen). With cpus: 1, the usual, it cannot."
+    "The machine has more than one processor, of which QEMU keeps no order that a busy computer cannot disturb: most "
+    "repeats are the same to the last digit, and some are not (2 % has been seen). With cpus: 1, the usual, all are."
 )
 BESIDE = (
     "Guests ran beside the lab machine and reached their disks in it by NBD through a forwarded port: what a request "
@@ -169,8 +168,11 @@ class LabSites:
                 usable = []
                 for number, disk in enumerate(taken):
                     added = running.add_disk(disk, f"{disk.role}{number}", self.models.get(disk.role))
-                    for command in added.prepare:
-                        host.run(command)
+                    try:
+                        for command in added.prepare:
+                            host.run(command)
+                    except CommandFailed as error:
+                        raise VisitFailed(f"a disk of the role {disk.role} could not be made: {error}") from error
                     usable.append(replace(disk, device=added.path))
                 host.run(Command(("mkdir", "--parents", "--", _WORK)))
                 reaches = [

@@ -47,8 +47,6 @@ class Look:
 
 def devices(given: Sequence[str], wipe: Sequence[str], testbed: Testbed) -> Devices:
     """From `ROLE=STABLE-ID` texts. Raises BadInput, and Refused where the testbed cannot have them."""
-    if given and testbed.kind == "lab":
-        raise Refused(_NONE_OF_YOURS[testbed.clock].format(given[0].partition("=")[0]))
     problems = []
     claimed = []
     for text in given:
@@ -65,6 +63,8 @@ def devices(given: Sequence[str], wipe: Sequence[str], testbed: Testbed) -> Devi
             )
     if problems:
         raise BadInput(problems)
+    if claimed and testbed.kind == "lab":
+        raise Refused(_NONE_OF_YOURS[testbed.clock].format(claimed[0].role))
     return Devices(tuple(claimed), frozenset(wipe))
 
 

@@ -88,7 +88,7 @@ def visit(bench: Workbench, planned: PlannedVisit, stack: Stack) -> str | None:
                 store.end(attempt, failure, sites.now())
                 return failure
         except VisitFailed as error:
-            # a disk that could not be made in the machine
+            # the machine, a disk in it, or a look at what was left there
             if not sites.disposable:
                 raise
             store.end(attempt, str(error), sites.now())

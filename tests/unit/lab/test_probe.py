@@ -43,15 +43,23 @@ def test_loads_stay_within_the_disk_and_its_queue() -> None:
         assert int(argv["offset"]) % 4096 == 0 and load.depth <= 4
 
 
-@given(one_us=st.floats(30, 2000), at_a_time=st.floats(1, 31), bytes_per_s=st.floats(5e7, 5e9), scratch=st.booleans())
-def test_flash_gets_back_what_was_measured(one_us: float, at_a_time: float, bytes_per_s: float, scratch: bool) -> None:
+@given(
+    one_us=st.floats(30, 2000),
+    at_a_time=st.floats(1, 31),
+    bytes_per_s=st.floats(5e7, 5e9),
+    waited_us=st.floats(5, 5000),
+    scratch=st.booleans(),
+)
+def test_flash_gets_back_what_was_measured(
+    one_us: float, at_a_time: float, bytes_per_s: float, waited_us: float, scratch: bool
+) -> None:
     device = replace(FLASH, scratch=scratch)
     cap = at_a_time * 1e6 / one_us
     seen = seen_of_flash(one_us, cap, bytes_per_s)
     if scratch:
         seen |= {
             "write": Seen(1e6 / one_us, 0, one_us),
-            "flushed": Seen(100, 0, one_us + 500),
+            "flushed": Seen(100, 0, one_us + waited_us),
             "writes": Seen(cap, 0, 0),
             "written": Seen(1, bytes_per_s, 1),
         }
@@ -66,10 +74,13 @@ def test_flash_gets_back_what_was_measured(one_us: float, at_a_time: float, byte
     assert ("flush_us" in model.assumed) is not scratch and ("program_bytes" in model.assumed) is not scratch
     if scratch:
         dies = service["channels"] * service["dies_per_channel"]
-        assert service["program_bytes"] * dies / service["program_us"] * 1e6 == pytest.approx(
-            max(cap * 4096, bytes_per_s), rel=0.06
-        )
-        assert models.flush_of_flash_us(service) == pytest.approx(500, abs=1) or service["program_bytes"] == 4096
+        programmed = service["program_bytes"] * dies / service["program_us"] * 1e6
+        assert programmed >= max(cap * 4096, bytes_per_s) * 0.94
+        # only where the smallest operation would take longer than the flush is it made shorter, and faster
+        assert programmed == pytest.approx(max(cap * 4096, bytes_per_s), rel=0.06) or service["program_bytes"] == 4096
+        sent_us = 4096e6 / service["channel_bytes_per_s"] - service["write_latency_us"]
+        least_us = max(service["command_us"], sent_us)
+        assert models.flush_of_flash_us(service) == pytest.approx(max(waited_us, least_us), abs=1)
     assert "block_bytes" in model.assumed and "command_us" not in model.assumed
     assert model.limits is not None and model.limits.read_iops == pytest.approx(cap, rel=0.01)
 

@@ -125,6 +125,6 @@ def test_commands_are_shown_as_typed_in_the_machine(clock: Literal["real", "virt
 def test_a_lab_has_no_disk_of_the_users(clock: Literal["virtual", "real"], next_thing: str) -> None:
     given = ["hdd=/dev/disk/by-id/ata-A1"]
     with pytest.raises(Refused, match=next_thing):
-        session.devices(given, given, Testbed("lab", clock=clock))
+        session.devices(given, ["/dev/disk/by-id/ata-A1"], Testbed("lab", clock=clock))
     assert session.devices([], [], Testbed("lab", clock=clock)) == session.Devices()
     assert len(session.devices(given, [], Testbed()).claimed) == 1
