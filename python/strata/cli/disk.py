@@ -57,7 +57,7 @@ def show_models(as_json: bool) -> None:
     for model, said in entries:
         _, _, claims = said.partition("\n")
         print(f"{model.name}: {model.about}")
-        alone = "it claims" if models.as_fixed(model) is None else "the model alone, for which it stands, claims"
+        alone = "it claims" if models.as_fixed(model) is None else "the model alone, for which null_blk stands, claims"
         print(f"  by the virtual clock {models.served_by(model)}; write cache: {model.write_cache}; {alone}")
         print("".join(f"  {line}\n" for line in claims.splitlines()), end="")
         print("".join(f"  source: {source}\n" for source in model.sources))
