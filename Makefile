@@ -115,7 +115,7 @@ docs: setup
 
 # Newest versions that fit, with their hashes, for every Python that is supported.
 UV_COMPILE := $(VENV)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest \
-	--generate-hashes --no-emit-index-url --custom-compile-command "make lock"
+	--generate-hashes --no-strip-extras --no-emit-index-url --custom-compile-command "make lock"
 lock: setup-test
 	$(UV_COMPILE) pyproject.toml -o requirements/run.txt
 	$(UV_COMPILE) requirements/build.in -c requirements/run.txt -o requirements/build.txt
