@@ -15,7 +15,7 @@ LOCKED = sorted((ROOT / "requirements").glob("*.txt"))
 
 def locked(name: str) -> dict[str, str]:
     text = (ROOT / "requirements" / name).read_text()
-    return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", text, re.MULTILINE))
+    return dict(re.findall(r"^([a-z0-9-]+)(?:\[[a-z,]+\])?==(\S+)", text, re.MULTILINE))
 
 
 def name_of(requirement: str) -> str:
@@ -34,7 +34,7 @@ def test_every_locked_package_has_hashes_and_no_address(path: Path) -> None:
     entries = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)[1:]
     assert entries
     for entry in entries:
-        assert re.match(r"[a-z0-9-]+==\S+ ", entry) and "--hash=sha256:" in entry, entry
+        assert re.match(r"[a-z0-9-]+(\[[a-z,]+\])?==\S+ ", entry) and "--hash=sha256:" in entry, entry
 
 
 def test_what_is_asked_for_is_locked() -> None:
