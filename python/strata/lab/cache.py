@@ -17,15 +17,27 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from strata.errors import Refused
+from strata.lab import private
 from strata.units import human_size
 
 _BUILDING = "building-"
 
 
 def default() -> Path:
-    """Where this user's labs are."""
+    """Where this user's labs are. Raises Refused when somebody else could put one there."""
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "strata" / "lab"
+    cache = ((Path(base) if base else Path.home() / ".cache") / "strata" / "lab").resolve()
+    _check_private(cache)
+    return cache
+
+
+def _check_private(cache: Path) -> None:
+    reason = private.reason_against(cache)
+    if reason is not None:
+        raise Refused(
+            f"labs are kept in {cache}, and {reason}: a lab from somebody else would run as yours. Name a directory of "
+            "your own with XDG_CACHE_HOME (after sudo, HOME may be that of another user: `sudo -H`)."
+        )
 
 
 def labs(cache: Path) -> list[Path]:
@@ -70,6 +82,7 @@ def locked(cache: Path) -> Iterator[None]:
             f"cannot keep a lab in {cache}: {error.strerror}; name another place with XDG_CACHE_HOME."
         ) from error
     with file:
+        _check_private(cache)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -15,7 +15,7 @@ from typing import Any
 
 from strata.errors import Refused, StrataError
 from strata.hosts.base import Host
-from strata.lab import bootstrap, kernel, root, sources, squashfs, zfs
+from strata.lab import bootstrap, contents, kernel, root, sources, squashfs, zfs
 from strata.lab import cache as caches
 from strata.lab.bootstrap import Site
 from strata.lab.sources import Suite
@@ -28,8 +28,11 @@ Progress = Callable[[str], None]
 
 _MANIFEST = "lab.json"
 _PACKAGES = "packages.json"
-_VERSION = 1  # of the manifest
+_VERSION = 2  # of the manifest
 _MARK = "lab-"
+
+# Files that are of this very lab; of all others equal labs hold the same bytes.
+_OWN = frozenset({"key", "key.pub", "host_key", "host_key.pub"})
 
 # Program -> Debian package that has it.
 _PROGRAMS = {
@@ -59,7 +62,7 @@ class Image:
     host_key_file: Path  # ssh private key of the machine; beside it its public part
     host_key: str  # the public part, "ssh-ed25519 AAAA..."
     packages: Mapping[str, str]  # Debian package -> version
-    hash: str  # of all that went in, the versions of every package too
+    hash: str  # of what it was made of and of every byte that a machine gets from it, its keys excepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def build(spec: LabSpec, cache: Path, host: Host, progress: Progress) -> Image:
             _clear(half, host)
         caches.check_room(cache, spec.room_bytes, "XDG_CACHE_HOME")
         if not rights.root:
-            caches.check_room(rights.scratch.parent, spec.room_bytes, "TMPDIR")
+            caches.check_room(rights.parent, spec.room_bytes, "TMPDIR")
         (building / "scratch").mkdir(parents=True)
         building.chmod(0o700)
         try:
@@ -123,11 +126,22 @@ def find(spec: LabSpec, cache: Path) -> Image:
     if there is not None:
         caches.use(there)
         return _load(there)
+    for directory in caches.labs(cache):
+        damage = _damage(directory)
+        if damage is not None and _fits(directory, spec, or_more=True):
+            raise Refused(f"the lab of {spec} is damaged: {_damaged(directory, damage, spec)}")
     begun = caches.building(cache, spec.key).exists()
     if begun and caches.held(cache):
         raise Refused(f"the lab of {spec} is being built now; wait for it.")
     what = "is half built" if begun else "is not built"
     raise Refused(f"the lab of {spec} {what}; type `{spec.command}`.")
+
+
+def check(image: Image) -> None:
+    """Reads every byte of it, once in this process. Raises Refused when one is not as it was built."""
+    damage = _damage(image.directory, whole=True)
+    if damage is not None:
+        raise Refused(f"the lab {image.hash} was changed: {_damaged(image.directory, damage, image.spec)}")
 
 
 def listing(cache: Path) -> list[Listed]:
@@ -141,7 +155,7 @@ def listing(cache: Path) -> list[Listed]:
         except Refused:
             found.append(Listed(directory.name, "damaged", size, None, None, None, False))
             continue
-        state = "ready" if _is_whole(directory) else "damaged"
+        state = "ready" if _damage(directory) is None else "damaged"
         current = state == "ready" and _newest(spec, cache) == directory
         built = manifest["built_unix_s"]
         found.append(Listed(directory.name, state, size, built, spec, manifest["kernel_version"], current))
@@ -212,7 +226,9 @@ def _build(site: Site, spec: LabSpec, key: str, cache: Path, building: Path) -> 
     packages = installed | packages | dict.fromkeys(chosen.packages, chosen.version)
     (building / _PACKAGES).write_text(json.dumps(packages, indent=1, sort_keys=True))
     shutil.rmtree(site.scratch)
-    identity = json.dumps([key, chosen.release, packages], sort_keys=True)
+    digests = contents.digests(building)
+    same = {name: digest for name, digest in digests.items() if name not in _OWN}
+    identity = json.dumps([key, chosen.release, packages, same], sort_keys=True)
     whole = hashlib.sha256(identity.encode()).hexdigest()[:16]
     manifest = {
         "version": _VERSION,
@@ -230,7 +246,7 @@ def _build(site: Site, spec: LabSpec, key: str, cache: Path, building: Path) -> 
             "kernel": (building / "vmlinuz").stat().st_size,
             "boot": sum(path.stat().st_size for path in (building / "boot").iterdir()),
         },
-        "files": {str(path.relative_to(building)): path.stat().st_size for path in _files(building)},
+        "files": digests,
     }
     (building / _MANIFEST).write_text(json.dumps(manifest, indent=1))
     # What is named HASH must be whole, also after a power failure.
@@ -250,16 +266,21 @@ def _newest(spec: LabSpec, cache: Path, or_more: bool = False) -> Path | None:
     that is named."""
     found: list[tuple[int, float, Path]] = []
     for directory in caches.labs(cache):
-        try:
+        if _fits(directory, spec, or_more) and _damage(directory) is None:
             manifest = _manifest(directory)
-            has = _spec(manifest)
-        except Refused:
-            continue
-        fits = has == spec or (or_more and _will_do(has, manifest["kernel_version"], spec))
-        # Its key is another's when it was built by the lists of another Strata.
-        if fits and manifest["key"] == has.key and _is_whole(directory):
-            found.append((-len(has.features), manifest["built_unix_s"], directory))
+            found.append((-len(manifest["features"]), manifest["built_unix_s"], directory))
     return max(found)[2] if found else None
+
+
+def _fits(directory: Path, spec: LabSpec, or_more: bool) -> bool:
+    try:
+        manifest = _manifest(directory)
+        has = _spec(manifest)
+    except Refused:
+        return False
+    fits = has == spec or (or_more and _will_do(has, manifest["kernel_version"], spec))
+    # Its key is another's when it was built by the lists of another Strata.
+    return fits and bool(manifest["key"] == has.key)
 
 
 def _will_do(has: LabSpec, kernel_version: str, spec: LabSpec) -> bool:
@@ -303,12 +324,18 @@ def _spec(manifest: dict[str, Any]) -> LabSpec:
         raise Refused(str(error)) from error
 
 
-def _is_whole(directory: Path) -> bool:
-    """Whether every file of it is there in its whole length."""
+def _damage(directory: Path, *, whole: bool = False) -> str | None:
+    """How its files differ from those that were built, as a clause; None when they do not."""
     try:
-        return all((directory / name).stat().st_size == size for name, size in _manifest(directory)["files"].items())
-    except OSError:
-        return False
+        return contents.difference(directory, _manifest(directory)["files"], whole=whole)
+    except Refused:
+        return f"{_MANIFEST} cannot be read"
+
+
+def _damaged(directory: Path, damage: str, spec: LabSpec) -> str:
+    return (
+        f"{damage} in {directory} since it was built; type `strata lab remove {directory.name}`, then `{spec.command}`."
+    )
 
 
 def _one(name: str, directories: list[Path]) -> Path:
@@ -317,10 +344,6 @@ def _one(name: str, directories: list[Path]) -> Path:
         many = "several labs have names that begin with" if named else "no lab has a name that begins with"
         raise Refused(f"{many} '{name}'; `strata lab status` shows them.")
     return named[0]
-
-
-def _files(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.rglob("*") if path.is_file())
 
 
 def _used_bytes(directory: Path) -> int:

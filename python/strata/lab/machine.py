@@ -26,7 +26,7 @@ from strata.hosts.qmp import Qmp, QmpError
 from strata.hosts.served import Channel, ServedHost
 from strata.hosts.ssh import Identity, Server
 from strata.hosts.stdio import StdioChannel
-from strata.lab import counted, emulator, guests, initramfs, models, qemu
+from strata.lab import contents, counted, emulator, guests, initramfs, models, qemu
 from strata.lab.models import DiskModel
 from strata.lab.qemu import MachineSpec, Wires
 from strata.model import Command, Disk
@@ -118,6 +118,7 @@ def saved(spec: MachineSpec, marker: str, progress: Progress, interruption: Inte
     states.mkdir(exist_ok=True)
     with _locked(states / f"{key}.lock"):
         directory = states / key
+        _drop_changed(directory, spec, progress)
         if not directory.exists():
             part = states / f"{key}.part"
             shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
@@ -128,7 +129,8 @@ def saved(spec: MachineSpec, marker: str, progress: Progress, interruption: Inte
                 (part / "initrd").write_bytes(initrd)
                 progress("booting the lab machine once, to save its state")
                 figures = _boot_and_save(spec, said, part, marker, interruption)
-                (part / "about.json").write_text(json.dumps(figures | {"kind": qemu.kind(spec)}))
+                about = {**figures, "kind": qemu.kind(spec), "files": contents.digests(part)}
+                (part / "about.json").write_text(json.dumps(about))
                 part.rename(directory)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
@@ -167,6 +169,20 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _drop_changed(directory: Path, spec: MachineSpec, progress: Progress) -> None:
+    """A state that is not as it was saved is made anew. Every byte is read where figures are to be exact."""
+    if not directory.exists():
+        return
+    try:
+        recorded = json.loads((directory / "about.json").read_text())["files"]
+        damage = contents.difference(directory, recorded, whole=spec.clock == "virtual")
+    except (OSError, ValueError, KeyError):
+        damage = "about.json cannot be read"
+    if damage is not None:
+        progress(f"the saved state of the lab machine is not as it was made: {damage}; it is made again")
+        shutil.rmtree(directory)
 
 
 def _drop_stale(states: Path, kind: str, keep: str) -> None:

@@ -247,6 +247,8 @@ class LabSites:
     def _state(self, variant: str) -> SavedState:
         if variant not in self._saved:
             found = self.image_of(variant)
+            if self.testbed.clock == "virtual":
+                image.check(found)
             for other in self._saved.values():
                 if reason := alike.reason_against_both(found, other.spec.image):
                     raise Refused(reason)

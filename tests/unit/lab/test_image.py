@@ -9,7 +9,7 @@ import pytest
 
 from strata.errors import Refused
 from strata.hosts.fake import FakeHost
-from strata.lab import bootstrap, image, root
+from strata.lab import bootstrap, contents, image, root
 from strata.lab import cache as caches
 from strata.lab.spec import LabSpec
 from strata.model import Command, Completed
@@ -20,12 +20,18 @@ SPEC = LabSpec(13, None, frozenset({"zfs"}))
 def lab(cache: Path, name: str, spec: LabSpec = SPEC, built: float = 1000.0) -> Path:
     directory = cache / "labs" / name
     (directory / "boot").mkdir(parents=True)
-    files = {"root.sqfs": "root", "modules.sqfs": "modules", "vmlinuz": "kernel", "boot/order": "", "key": "secret"}
+    files = {
+        "root.sqfs": "root",
+        "modules.sqfs": "modules",
+        "vmlinuz": "kernel",
+        "boot/order": "nfit.ko",
+        "key": "secret",
+    }
     files |= {"host_key.pub": "ssh-ed25519 AAAA strata-lab\n", "packages.json": '{"fio": "3.39-1"}'}
     for file, content in files.items():
         (directory / file).write_text(content)
     manifest = {
-        "version": 1,
+        "version": 2,
         "key": spec.key,
         "hash": name,
         "debian": spec.debian,
@@ -33,7 +39,7 @@ def lab(cache: Path, name: str, spec: LabSpec = SPEC, built: float = 1000.0) -> 
         "features": sorted(spec.features),
         "kernel_version": "6.12.107+deb13-amd64",
         "built_unix_s": built,
-        "files": {file: len(content) for file, content in files.items()},
+        "files": contents.digests(directory),
     }
     (directory / "lab.json").write_text(json.dumps(manifest))
     return directory
@@ -123,10 +129,72 @@ def test_a_damaged_lab_is_never_run(tmp_path: Path, damage: str) -> None:
         (directory / "lab.json").write_text("{")
     else:
         manifest = json.loads((directory / "lab.json").read_text())
-        (directory / "lab.json").write_text(json.dumps(manifest | {"version": 2}))
-    with pytest.raises(Refused, match="is not built; type"):
+        (directory / "lab.json").write_text(json.dumps(manifest | {"version": 3}))
+    said = {"gone": "modules.sqfs cannot be read", "short": "root.sqfs was changed in .* type `strata lab remove aaaa`"}
+    with pytest.raises(Refused, match=said.get(damage, "is not built; type")):
         image.find(SPEC, tmp_path)
     assert [listed.state for listed in image.listing(tmp_path)] == ["damaged"]
+
+
+def change_a_byte(file: Path) -> None:
+    """Of the same length, with the time of its last write set back."""
+    before = file.stat()
+    with file.open("r+b") as there:
+        first = there.read(1)
+        there.seek(0)
+        there.write(bytes([first[0] ^ 1]))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+@pytest.mark.parametrize("name", ["root.sqfs", "vmlinuz", "boot/order", "key"])
+def test_a_lab_with_a_changed_byte_is_never_run(tmp_path: Path, name: str) -> None:
+    directory = lab(tmp_path, "aaaa")
+    image.check(image.find(SPEC, tmp_path))
+    change_a_byte(directory / name)
+    with pytest.raises(Refused, match=f"is damaged: {name} was changed in .* since it was built"):
+        image.find(SPEC, tmp_path)
+    assert [listed.state for listed in image.listing(tmp_path)] == ["damaged"]
+
+
+def test_a_module_added_to_a_lab_is_noticed(tmp_path: Path) -> None:
+    directory = lab(tmp_path, "aaaa")
+    (directory / "boot" / "rootkit.ko").write_text("more")
+    with pytest.raises(Refused, match=r"boot/rootkit\.ko was added"):
+        image.find(SPEC, tmp_path)
+
+
+def test_a_byte_changed_below_the_file_system_is_noticed_where_figures_are_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that went bad leaves no stamp: stamps are compared for a start, all bytes before an identity is stated."""
+    directory = lab(tmp_path, "aaaa")
+    found = image.find(SPEC, tmp_path)
+    stamp = contents._stamp(directory / "root.sqfs")
+    change_a_byte(directory / "root.sqfs")
+    real = contents._stamp
+    monkeypatch.setattr(contents, "_stamp", lambda path: stamp if path.name == "root.sqfs" else real(path))
+    monkeypatch.setattr(contents, "_read", {})  # as in a process that starts
+    assert image.find(SPEC, tmp_path) == found
+    with pytest.raises(
+        Refused, match=r"the lab aaaa was changed: root\.sqfs .* `strata lab remove aaaa`, then `strata"
+    ):
+        image.check(found)
+
+
+def test_files_are_read_again_only_when_their_stamps_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = lab(tmp_path, "aaaa")
+    found = image.find(SPEC, tmp_path)
+    image.check(found)
+
+    def digest(path: Path) -> str:
+        raise AssertionError(f"{path} is read again")
+
+    monkeypatch.setattr(contents, "_digest", digest)
+    image.check(image.find(SPEC, tmp_path))
+    monkeypatch.undo()
+    os.utime(directory / "root.sqfs")
+    image.check(image.find(SPEC, tmp_path))
 
 
 def test_removing_takes_the_one_that_was_named(tmp_path: Path) -> None:
@@ -219,6 +287,7 @@ def test_a_user_without_namespaces_is_told_what_to_do(tmp_path: Path, monkeypatc
         def run(self, command: Command, *, check: bool = True) -> Completed:
             return Completed(command.argv, 1, "", "E: newuidmap is not there\n", 0.0)
 
+    monkeypatch.setattr("strata.lab.private.reason_against", lambda path: None)
     with pytest.raises(Refused, match=r"newuidmap is not there.*install uidmap .* or do all .* as root"):
         bootstrap.check(bootstrap.rights(tmp_path / "building-key"), Host())
 

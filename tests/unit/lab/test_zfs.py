@@ -51,7 +51,7 @@ def built(tmp_path: Path, host: Builder) -> tuple[str, list[Path]]:
     scratch.mkdir(exist_ok=True)
     mirror = Mirror("http://mirror.test/debian/")
     suite = Suite(host, mirror, "trixie", tmp_path / "apt")
-    site = Site(host, mirror, Rights(True, scratch / "bootstrap"), scratch, lambda line: None)
+    site = Site(host, mirror, Rights(True, scratch, scratch / "note"), scratch, lambda line: None)
     kernel = Kernel(suite, "6.12.107-1", "6.12.107+deb13-amd64", ())
     return zfs.built(site, kernel, suite, tmp_path / "zfs")
 
