@@ -102,6 +102,50 @@ def test_what_is_known_of_a_file_system_is_found(mounted: tuple[str, Mounted]) -
     assert left == [], "a probe left something that it made"
 
 
+# The number of the process is told before it is used: whoever watches a machine knows it a moment later.
+SCRIPT_LATER = 'echo $$; read go; exec sh -c "$1" sh "$2" "$3"'
+
+
+@pytest.mark.parametrize("mounted", ["ext4"], indirect=True)
+def test_a_link_that_waits_for_a_probe_is_not_followed(mounted: tuple[str, Mounted], tmp_path: Path) -> None:
+    place = mounted[1].path / "place"
+    place.mkdir()
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    probe = probes()["cow"]
+    argv = ["sh", "-c", SCRIPT_LATER, "sh", probe.script, str(place), str(tmp_path / "not-there")]
+    before = set(Path("/tmp").glob("strata-probe-*"))
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        pid = process.stdout.readline().strip()
+        links = [Path(f"/tmp/strata-probe-{pid}{end}") for end in ("", ".old", ".want", ".told")]
+        for link in links:
+            link.symlink_to(precious)
+        try:
+            process.stdin.write("go\n")
+            process.stdin.close()
+            answer = process.stdout.read()
+        finally:
+            for link in links:
+                link.unlink(missing_ok=True)
+    assert process.returncode == 0
+    assert precious.read_text() == "precious"
+    assert probe.judge(words(answer)).holds is not None
+    assert set(Path("/tmp").glob("strata-probe-*")) <= before, "it takes its notes away"
+
+
+def test_the_notes_of_a_probe_lie_in_the_trials_directory(tmp_path: Path) -> None:
+    """What a killed one leaves goes with the visit."""
+    place, scratch = tmp_path / "place", tmp_path / "scratch"
+    place.mkdir()
+    scratch.mkdir()
+    script = probes()["direct"].script.partition("LVM=")[0] + 'echo "$notes"; stat --format=%a "$notes"; exit 7'
+    done = subprocess.run(["sh", "-c", script, "sh", place, scratch], capture_output=True, text=True)
+    notes, mode = done.stdout.split()
+    assert Path(notes).parent == scratch and mode == "700"
+    assert done.returncode == 7 and not list(scratch.iterdir())
+
+
 def test_a_limit_of_the_writes_to_a_device_holds(tmp_path: Path) -> None:
     if not LocalHost("test").facts([], "/").io_control:
         pytest.skip("this kernel limits no I/O")

@@ -80,16 +80,16 @@ forget() {
 # DEVICE OFFSET of the copies of the first bytes of file $1, which lies in directory $2; nothing where none is found.
 places() {
   forget $(devices "$2")
-  head --bytes 64 "$1" >/tmp/strata-probe-$$.want
+  head --bytes 64 "$1" >"$notes/want"
   at=$(filefrag -b512 -v "$1" 2>/dev/null | awk -F '[ .:]+' '$2 == "0" && $3 == "0" { print $5 * 512; exit }')
   case $fs:$at in
     *: | zfs:*) : ;;
     btrfs:*) btrfs-map-logical --logical "$at" --bytes 4096 "$source" 2>/dev/null |
       sed -n 's/^mirror .* physical \\([0-9]*\\) device \\(.*\\)$/\\2 \\1/p' ;;
     *) echo "$source $at" ;;
-  esac >/tmp/strata-probe-$$.told
-  perl -e "$LOOK" /tmp/strata-probe-$$.want /tmp/strata-probe-$$.told $(devices "$2")
-  rm -f /tmp/strata-probe-$$.want /tmp/strata-probe-$$.told
+  esac >"$notes/told"
+  perl -e "$LOOK" "$notes/want" "$notes/told" $(devices "$2")
+  rm -f "$notes/want" "$notes/told"
 }
 # 4 KiB at offset $2 of device $1 become zeros, and come back from file $3; and whether they are as in the file.
 spoil() { dd if=/dev/zero of="$1" bs=4096 count=1 seek="$2" oflag=seek_bytes conv=notrunc,fsync status=none; }

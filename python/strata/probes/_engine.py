@@ -7,7 +7,8 @@ from __future__ import annotations
 
 ENGINE = """\
 client=$1
-box=/tmp/strata-probe-$$.box
+box=$notes/box
+chmod a+x "$notes" # an engine of another user reads what is in it
 # An image named probe, with a file of $1 MiB in it that does not compress.
 image() {
   "$client" reset >/dev/null || return 1

@@ -26,7 +26,8 @@ class Probe:
     name: str  # of the feature, as documents call it
     about: str
     accepts: frozenset[Kind]
-    script: str  # $1: a fresh directory, or a device whose content may be overwritten
+    # $1: a fresh directory, or a device whose content may be overwritten; $2: a directory for notes, if it is there
+    script: str
     judge: Callable[[Mapping[str, str]], Finding]  # of the lines that it printed
     metrics: tuple[Metric, ...] = ()
     data_bytes: int = 256 * MIB  # room that it needs
@@ -61,6 +62,10 @@ say() { echo "$1=$2"; }
 line() { tr '\\n' ' ' | sed 's/ *$//'; }
 now() { date +%s%N; }
 since() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.6f", (b - a) / 1e9 }'; }
+# A directory for notes, removed at the end: in the trial's own ($2), else under a name that nobody can guess.
+if [ -d "${2:-}" ]; then notes=$2; else notes=/tmp; fi
+notes=$(mktemp --directory "$notes/strata-probe-XXXXXXXXXX") || exit 1
+trap 'rm -rf --one-file-system -- "$notes"' EXIT
 LVM='devices { use_devicesfile=0 scan_lvs=1 hints="none" } backup { backup=0 archive=0 } activation { monitoring=0 }'
 fs= source=
 if [ -d "$1" ]; then
@@ -117,10 +122,10 @@ lay() {
   laid=$((size * 1048576))
 }
 """
-"""What the scripts share. Sets `fs` and `source` from $1."""
+"""What the scripts share. Sets `fs` and `source` from $1, and `notes`, a directory of its own."""
 
 TOOLS = {
     "findmnt": "util-linux",
-    **dict.fromkeys(("df", "dd", "head", "sync", "date", "readlink", "stat"), "coreutils"),
+    **dict.fromkeys(("df", "dd", "head", "sync", "date", "readlink", "stat", "mktemp"), "coreutils"),
     "awk": "mawk",
 }

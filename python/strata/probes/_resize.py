@@ -16,7 +16,7 @@ RESIZE = (
     """\
 target=$1 small=SMALL large=LARGE
 set -- $(volume)
-method=none loop= box=/tmp/strata-probe-$$.d file=
+method=none loop= box=$notes/box file=
 if [ -b "$target" ]; then
   small=VOLUME_LESS large=VOLUME_MORE
   case $target in
@@ -81,10 +81,9 @@ try() {
   sum=$(sum_it)
   say before "$(bytes)"
   start=$(now)
-  if resize 2>/tmp/strata-probe-$$; then say seconds "$(since "$start")"
-  else say said "$(line </tmp/strata-probe-$$)"
+  if resize 2>"$notes/said"; then say seconds "$(since "$start")"
+  else say said "$(line <"$notes/said")"
   fi
-  rm -f /tmp/strata-probe-$$
   say after "$(bytes)"
   if [ "$(sum_it)" = "$sum" ]; then say same yes; else say same no; fi
   exec 7<&-

@@ -27,10 +27,9 @@ most=$((base / 4194304 + base / 16777216 + 1))
     said=$(cat /large 2>&1 >>/grown) || { said=${said:-refused}; break; }
     n=$((n + 1))
   done
-  sync; wc -c </grown; echo "$said"' sh "$most" >/tmp/strata-probe-$$
-say grown "$(head -n 1 /tmp/strata-probe-$$ | tr -d ' ')"
-say refused "$(sed -n 2p /tmp/strata-probe-$$)"
-rm -f /tmp/strata-probe-$$
+  sync; wc -c </grown; echo "$said"' sh "$most" >"$notes/grown"
+say grown "$(head -n 1 "$notes/grown" | tr -d ' ')"
+say refused "$(sed -n 2p "$notes/grown")"
 # Podman makes a directory there when it ends a container, and Incus changes owners: neither can where nothing is left
 # of its room. ZFS at its quota refuses to cut a file short but not to remove it, and gives its room back a bit later.
 "$client" exec c1 /bin/sh -c 'rm /grown; n=0

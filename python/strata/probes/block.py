@@ -32,7 +32,7 @@ esac
 if [ -b "$target" ]; then say own yes; fi
 say method "$method"
 [ "$method" != none ] || exit 0
-if make "$@" 2>/tmp/strata-probe-$$; then
+if make "$@" 2>"$notes/said"; then
   if [ -b "$device" ] && dd if=/dev/zero of="$device" bs=4096 count=1 oflag=direct status=none; then
     say device yes
   else
@@ -40,9 +40,8 @@ if make "$@" 2>/tmp/strata-probe-$$; then
   fi
   remove "$@"
 else
-  say said "$(line </tmp/strata-probe-$$)"
-fi
-rm -f /tmp/strata-probe-$$"""
+  say said "$(line <"$notes/said")"
+fi"""
 )
 
 

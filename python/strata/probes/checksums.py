@@ -21,10 +21,9 @@ file=$dir/bare/file
 fill "$file" DATA
 sum=$(sha256sum <"$file")
 used "$dir" >/dev/null
-places "$file" "$dir" >/tmp/strata-probe-$$ || exit 1
-say hits "$(wc -l </tmp/strata-probe-$$)"
-while read -r device offset; do spoil "$device" "$offset" || exit 1; done </tmp/strata-probe-$$
-rm -f /tmp/strata-probe-$$
+places "$file" "$dir" >"$notes/places" || exit 1
+say hits "$(wc -l <"$notes/places")"
+while read -r device offset; do spoil "$device" "$offset" || exit 1; done <"$notes/places"
 # what was right may come from memory at first
 for again in 1 2 3; do
   forget $(devices "$dir")

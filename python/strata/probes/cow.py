@@ -17,17 +17,17 @@ _SCRIPT = (
     + """\
 dir=$1
 fill "$dir/file" DATA
-dd if="$dir/file" of=/tmp/strata-probe-$$.old bs=4096 count=1 status=none
+dd if="$dir/file" of="$notes/old" bs=4096 count=1 status=none
 used "$dir" >/dev/null
-places "$dir/file" "$dir" | head -n 1 >/tmp/strata-probe-$$ || exit 1
-say hits "$(wc -l </tmp/strata-probe-$$)"
+places "$dir/file" "$dir" | head -n 1 >"$notes/places" || exit 1
+say hits "$(wc -l <"$notes/places")"
 dd if=/dev/urandom of="$dir/file" bs=4096 count=1 conv=notrunc,fsync status=none
 used "$dir" >/dev/null
 forget $(devices "$dir")
 while read -r device offset; do
-  if same "$device" "$offset" /tmp/strata-probe-$$.old; then say old there; else say old gone; fi
-done </tmp/strata-probe-$$
-rm -f /tmp/strata-probe-$$ /tmp/strata-probe-$$.old "$dir/file\""""
+  if same "$device" "$offset" "$notes/old"; then say old there; else say old gone; fi
+done <"$notes/places"
+rm -f "$dir/file\""""
 ).replace("DATA", str(_DATA_MIB))
 
 

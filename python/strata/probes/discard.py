@@ -85,8 +85,7 @@ if [ ! -b "$target" ]; then
 fi
 held=$(pool "$@"); before=$(discarded)
 [ -b "$target" ] || { rm -f -- "$target/file"; used "$target" >/dev/null; }
-if ! trim 2>/tmp/strata-probe-$$; then say said "$(line </tmp/strata-probe-$$)"; fi
-rm -f /tmp/strata-probe-$$
+if ! trim 2>"$notes/said"; then say said "$(line <"$notes/said")"; fi
 sync; sleep 1
 say pool "$((held - $(pool "$@")))"
 say disk "$(($(discarded) - before - with))"

@@ -49,12 +49,11 @@ esac
 [ "$how" = md ] && mdadm --quiet --zero-superblock "$lost"
 blkdiscard --force "$lost" 2>/dev/null || dd if=/dev/zero of="$lost" bs=4M oflag=direct status=none 2>/dev/null
 forget $(devices "$dir") "$lost"
-if now_sum=$(sha256sum <"$file" 2>/tmp/strata-probe-$$); then
+if now_sum=$(sha256sum <"$file" 2>"$notes/said"); then
   if [ "$now_sum" = "$sum" ]; then say read same; else say read changed; fi
 else
-  say read refused; say said "$(line </tmp/strata-probe-$$)"
+  say read refused; say said "$(line <"$notes/said")"
 fi
-rm -f /tmp/strata-probe-$$
 if fill "$dir/more" DATA 2>/dev/null && sync --file-system -- "$dir"; then say written yes; else say written no; fi
 start=$(now)
 case $how in

@@ -17,13 +17,12 @@ _SCRIPT = (
 image 8 && container c1 || exit 1
 for state in one two; do put c1 "$state" && "$client" snapshot c1 "s-$state" >/dev/null || exit 1; done
 put c1 three || exit 1
-if back c1 s-one 2>/tmp/strata-probe-$$; then
+if back c1 s-one 2>"$notes/said"; then
   say older "$(got c1)"
-  if back c1 s-two 2>/tmp/strata-probe-$$; then say newer "$(got c1)"; else say said "$(line </tmp/strata-probe-$$)"; fi
+  if back c1 s-two 2>"$notes/said"; then say newer "$(got c1)"; else say said "$(line <"$notes/said")"; fi
 else
-  say refused yes; say said "$(line </tmp/strata-probe-$$)"
+  say refused yes; say said "$(line <"$notes/said")"
 fi
-rm -f /tmp/strata-probe-$$
 "$client" reset >/dev/null"""
 )
 

@@ -17,7 +17,7 @@ _SCRIPT = (
     + INSTANCES
     + """\
 image IMAGE && container c1 && put c1 one && "$client" stop c1 >/dev/null || exit 1
-file=/tmp/strata-probe-$$.instance
+file=$notes/instance
 start=$(now)
 if "$client" export c1 "$file" --optimized-storage --compression none >/dev/null 2>"$file.said"; then
   say seconds "$(since "$start")"

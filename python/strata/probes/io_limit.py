@@ -44,12 +44,11 @@ if [ ! -d "$1" ] && [ ! -b "$1" ]; then
   container free || exit 1
   free=$(timed free); say free "$free"
   limit=$(limit "$free"); say limit "$limit"
-  if container held "limit:write-bps=$limit" 2>/tmp/strata-probe-$$; then
+  if container held "limit:write-bps=$limit" 2>"$notes/said"; then
     say held "$(timed held)"
   else
-    say said "$(line </tmp/strata-probe-$$)"
+    say said "$(line <"$notes/said")"
   fi
-  rm -f /tmp/strata-probe-$$
   "$client" reset >/dev/null
   exit 0
 fi
@@ -66,11 +65,11 @@ mkdir "$group" || exit 1
 file=$1
 if [ -d "$1" ]; then file=$1/file list=$(devices "$1") way=; else list=$source way=oflag=direct; fi
 case $file in /dev/zvol/*) list=$(pool_disks "$(pool_of "$file")") ;; esac
-head --bytes DATAM /dev/urandom >/tmp/strata-probe-$$
+head --bytes DATAM /dev/urandom >"$notes/data"
 within() { sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$group" "$@"; }
 timed() {
   start=$(now)
-  "$@" dd if=/tmp/strata-probe-$$ of="$file" bs=1M $way conv=fsync status=none || return 1
+  "$@" dd if="$notes/data" of="$file" bs=1M $way conv=fsync status=none || return 1
   since "$start"
 }
 free=$(timed env); say free "$free"
@@ -85,7 +84,6 @@ for each in $list; do
 done
 say held "$(timed within)"
 [ -b "$file" ] || rm -f -- "$file"
-rm -f /tmp/strata-probe-$$
 for pause in 0.1 0.5 2 5; do rmdir "$group" 2>/dev/null && break; sleep "$pause"; done
 [ -z "${took:-}" ] || echo -io >"$two/cgroup.subtree_control" 2>/dev/null
 true"""

@@ -72,10 +72,9 @@ case $method in
     if [ "$method" = thin ]; then how="--type thin --virtualsize SIZEm --thinpool $4" room=
     else how="--size SIZEm" room="--size SIZEm"
     fi
-    if ! lvm lvcreate --yes --wipesignatures n $how --name strata-probe "$1" 2>/tmp/strata-probe-$$; then
-      say unmade "$(line </tmp/strata-probe-$$)"; rm -f /tmp/strata-probe-$$; exit 0
+    if ! lvm lvcreate --yes --wipesignatures n $how --name strata-probe "$1" 2>"$notes/said"; then
+      say unmade "$(line <"$notes/said")"; exit 0
     fi
-    rm -f /tmp/strata-probe-$$
     device=/dev/$1/strata-probe group=$1
     take() { lvm lvcreate --yes --snapshot $room --setactivationskip n --name "strata-$1" "$group/strata-probe"; }
     back() {
@@ -102,13 +101,11 @@ case $method in
 esac
 put AAA && take one && put BBB && take two && put CCC || exit 1
 start=$(now)
-if back 2>/tmp/strata-probe-$$; then say back yes; say seconds "$(since "$start")"
-else say back no; say said "$(line </tmp/strata-probe-$$)"; fi
-rm -f /tmp/strata-probe-$$
+if back 2>"$notes/said"; then say back yes; say seconds "$(since "$start")"
+else say back no; say said "$(line <"$notes/said")"; fi
 say live "$(get)"
-say newer "$(newer 2>/tmp/strata-probe-$$)"
-say newer_said "$(line </tmp/strata-probe-$$)"
-rm -f /tmp/strata-probe-$$
+say newer "$(newer 2>"$notes/said")"
+say newer_said "$(line <"$notes/said")"
 remove"""
 ).replace("SIZE", str(_SIZE_MIB))
 

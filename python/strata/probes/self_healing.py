@@ -20,7 +20,7 @@ _SCRIPT = (
         + DEVICES
         + """\
 dir=$1
-list=/tmp/strata-probe-$$ old=/tmp/strata-probe-$$.old
+list=$notes/list old=$notes/old
 members() {
   while read -r device offset; do
     block=$(readlink -f "/sys/class/block/$(kernel_name "$device")") start=0

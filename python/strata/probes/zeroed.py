@@ -72,10 +72,9 @@ case $target in
         device=/dev/$1/strata-probe
     } ;;
 esac
-if ! make "$1" 2>/tmp/strata-probe-$$; then
-  say method none; say said "$(line </tmp/strata-probe-$$)"; rm -f /tmp/strata-probe-$$; exit 0
+if ! make "$1" 2>"$notes/said"; then
+  say method none; say said "$(line <"$notes/said")"; exit 0
 fi
-rm -f /tmp/strata-probe-$$
 tr '\\0' 'S' </dev/zero | dd of="$device" bs=1M count="$size" iflag=fullblock oflag=direct status=none || exit 1
 sync
 remove "$1" && make "$1" || exit 1

@@ -45,7 +45,7 @@ class Feature:
         return declared(self.info, self.info.primary)
 
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
-        command = Command(("sh", "-c", self.probe.script, "sh", target.path), timeout_s=1800.0)
+        command = Command(("sh", "-c", self.probe.script, "sh", target.path, scratch), timeout_s=1800.0)
         return TrialPlan(prepare=(), measure=command, collect={}, buffered=True)
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
