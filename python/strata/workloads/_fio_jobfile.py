@@ -1,7 +1,8 @@
 """A user's fio job file: what could write elsewhere is refused, and the rest is pointed at the target. Pure.
 
-A job file can name any device, run any program and reach other machines. So this is a list of what is
-allowed: a value with a slash in it, and an I/O engine that is not known to stay in its file, are refused.
+A job file can name any device, run any program, change the machine and reach other machines. So this is a list of what
+is allowed: an option or an I/O engine that is not in it, and a value with a slash, are refused. The names are those of
+fio 3.16 to 3.41 (options.c, and the engines' own), with their aliases.
 """
 
 from __future__ import annotations
@@ -20,19 +21,82 @@ _ENGINES = (
 )
 # a slash is no path in these
 _SLASHES = frozenset({"bssplit", "cmdprio_bssplit", "description", "random_distribution"})
+# Options by which a job stays in its target and leaves the machine as it is. Files that they name lie where fio starts,
+# in the trial's scratch directory.
+_HARMLESS = (
+    # what is done to which file
+    "name description filename filename_format unique_filename lockfile nrfiles openfiles file_service_type "
+    "rw readwrite rw_sequencer bs blocksize bsrange blocksize_range bssplit bs_unaligned blocksize_unaligned "
+    "bs_is_seq_rand ba blockalign size io_size io_limit filesize file_append offset offset_increment offset_align "
+    "number_ios fallocate fadvise_hint overwrite create_serialize create_fsync create_on_open create_only "
+    "allow_file_create unlink unlink_each_loop pre_read invalidate ignore_error continue_on_error "
+    # at random
+    "randrepeat allrandrepeat randseed norandommap softrandommap random_generator random_distribution "
+    "percentage_random rwmixread rwmixwrite rwmixcycle "
+    # how it is asked of the kernel
+    "ioengine iodepth iodepth_batch iodepth_batch_submit iodepth_batch_complete_min iodepth_batch_complete_max "
+    "iodepth_low serialize_overlap io_submit_mode direct buffered atomic sync fsync fdatasync write_barrier "
+    "sync_file_range end_fsync fsync_on_close write_hint mem iomem iomem_align mem_align hugepage-size "
+    "userspace_reap cmdprio cmdprio_percentage cmdprio_class cmdprio_bssplit nowait hipri hipri_percentage "
+    "fixedbufs registerfiles sqthread_poll sqthread_poll_cpu nonvectored uncached force_async thp "
+    "cpuload cpuchunks cpumode exit_on_io_done "
+    # the content
+    "zero_buffers refill_buffers scramble_buffers buffer_pattern buffer_compress_percentage buffer_compress_chunk "
+    "dedupe_percentage dedupe_mode dedupe_working_set_percentage dedupe_global "
+    "verify do_verify verify_only verify_interval verify_offset verify_pattern verify_fatal verify_dump "
+    "verify_async verify_async_cpus verify_backlog verify_backlog_batch experimental_verify verify_state_load "
+    "verify_state_save verify_header_seed verify_write_sequence error_dump "
+    "trim_percentage trim_verify_zero trim_backlog trim_backlog_batch "
+    # devices with zones
+    "zonemode zonesize zonecapacity zonerange zoneskip read_beyond_wp max_open_zones job_max_open_zones "
+    "ignore_zone_limits zone_reset_threshold zone_reset_frequency recover_zbd_write_error "
+    # when, how fast, how long
+    "runtime timeout time_based ramp_time startdelay loops stonewall wait_for_previous wait_for new_group exitall "
+    "exit_what exitall_on_error thinktime thinktime_spin thinktime_blocks thinktime_blocks_type thinktime_iotime "
+    "thinkcycles rate rate_min ratemin rate_process rate_cycle ratecycle rate_ignore_thinktime rate_iops "
+    "rate_iops_min max_latency latency_target latency_window latency_percentile latency_run "
+    "flow flow_id flow_watermark flow_sleep steadystate ss steadystate_duration ss_dur steadystate_ramp_time "
+    "ss_ramp steadystate_check_interval ss_interval "
+    # the processes
+    "numjobs thread nice prio prioclass cpumask cpus_allowed cpus_allowed_policy numa_cpu_nodes numa_mem_policy "
+    "clocksource gtod_reduce gtod_cpu "
+    # what is reported
+    "write_bw_log write_iops_log write_lat_log write_hist_log bwavgtime iopsavgtime per_job_logs log_entries "
+    "log_avg_msec log_window_value log_hist_msec log_hist_coarseness log_max_value log_offset log_prio "
+    "log_compression log_compression_cpus log_store_compressed log_unix_epoch log_alternate_epoch "
+    "log_alternate_epoch_clock_id log_issue_time block_error_percentiles group_reporting unified_rw_reporting "
+    "stats clat_percentiles lat_percentiles slat_percentiles percentile_list significant_figures disk_util "
+    "disable_lat disable_clat disable_slat disable_bw disable_bw_measurement kb_base unit_base"
+)
+_ALLOWED = frozenset(_HARMLESS.split())
+_PROGRAM = "it starts a program; use a `command:` workload for that"
+_FULL = "it writes until no room is left; give a size, or put fill(80%) into the stack"
+_PATTERN = "a recorded pattern names files of its own; delete the line"
 _REFUSED: Mapping[str, str] = {
     "directory": "Strata sets it to the target; delete the line",
     "opendir": "it would do I/O to every file of a directory; delete the line",
-    "read_iolog": "a recorded pattern names files of its own; delete the line",
+    "read_iolog": _PATTERN,
     "write_iolog": "delete the line",
     "replay_redirect": "it sends I/O to a device of its own; delete the line",
-    "merge_blktrace_file": "delete the line",
-    "exec_prerun": "it starts a program; use a `command:` workload for that",
-    "exec_postrun": "it starts a program; use a `command:` workload for that",
-    "program": "it starts a program; use a `command:` workload for that",
+    "merge_blktrace_file": _PATTERN,
+    "exec_prerun": _PROGRAM,
+    "exec_postrun": _PROGRAM,
+    "program": _PROGRAM,
     "profile": "it sets files of its own; write its options out",
     "cgroup": "it would leave control groups behind; delete the line",
+    "cgroup_weight": "it would leave control groups behind; delete the line",
+    "cgroup_nodelete": "it would leave control groups behind; delete the line",
+    "ioscheduler": "it changes the I/O scheduler of a disk for good; put the layer scheduler into the stack",
+    "fill_device": _FULL,
+    "fill_fs": _FULL,
+    "lockmem": "it takes memory from the whole machine; delete the line",
+    "allow_mounted_write": "nothing that is mounted may be written to as a device; delete the line",
+    "uid": "the jobs run as Strata does; delete the line",
+    "gid": "the jobs run as Strata does; delete the line",
 }
+_UNKNOWN = "it is not known to stay in the target; delete the line"
+# fio puts numbers of the machine in their place, and has the value computed when it holds an operator.
+_KEYWORDS = ("$pagesize", "$mb_memory", "$ncpus")
 # what Strata needs to read the results; what the file says of these is left out
 _OURS = frozenset(
     {
@@ -99,11 +163,11 @@ def parse(text: str) -> tuple[list[Section], list[str]]:
 def refusals(text: str) -> list[str]:
     """Why this job file must not run, every reason at once, with its line; [] = it stays in its target."""
     sections, problems = parse(text)
-    if "${" in text:
-        problems.append("it takes values from the environment with ${...}; write them out")
     for section in sections:
         if "/" in section.name:
             problems.append(f"line {section.line}: [{section.name}] would become a path; use a name without a slash")
+        if "$" in section.name:
+            problems.append(f"line {section.line}: [{section.name}]: fio replaces what begins with $; write it out")
         for option in section.options:
             reason = _refusal(option)
             if reason:
@@ -113,11 +177,16 @@ def refusals(text: str) -> list[str]:
 
 def _refusal(option: Option) -> str | None:
     value = option.value or ""
-    if option.key in _REFUSED:
-        return _REFUSED[option.key]
+    if option.key not in _ALLOWED:
+        return _REFUSED.get(option.key, _UNKNOWN)
+    if "$" in value and option.key != "filename_format":
+        # ${NAME} is from the environment; with $ncpus in it a value goes through a shell, to be computed by bc
+        return "fio replaces what begins with $; write the value out"
+    if "${" in value or any(word in value for word in _KEYWORDS):
+        return "fio replaces what begins with $; use only $jobname, $jobnum, $filenum and $clientuid"
     if option.key == "ioengine" and value not in _ENGINES:
         return f"this engine may work outside the target; use one of {', '.join(_ENGINES)}"
-    if option.key == "filename" and any(name in ("", ".", "..") for name in value.split(":")):
+    if option.key == "filename" and any(name in ("", ".", "..", "-") for name in value.split(":")):
         return "this is no file of the target; give a plain name, or delete the line"
     if "/" in value and option.key not in _SLASHES:
         if option.key == "filename":

@@ -30,8 +30,8 @@ class FioFile:
     info = WorkloadInfo(
         name="fio:",
         about=(
-            "A fio job file of your own, its files put on the target. What could write elsewhere (paths, programs, "
-            "engines of the network) is refused."
+            "A fio job file of your own, its files put on the target. What could write elsewhere or change the machine "
+            "(paths, programs, I/O schedulers, engines of the network) is refused."
         ),
         params=(
             Param("runtime", ParamType.TIME, "make every job run this long; without it the file decides", minimum=1.0),
