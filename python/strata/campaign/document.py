@@ -14,12 +14,19 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.parser import Parser
 
-from strata.campaign.source import At, Problems, Source
+from strata.campaign.source import At, Problems, Source, named, unprintable
 from strata.errors import BadInput
 
 MAX_DEPTH = 40
-MAX_VALUES = 100_000
+MAX_VALUES = 20_000  # with those that an alias repeats; each takes about 0.1 ms
+
+# What YAML itself makes of a value that has no tag of its own. Values are kept as text, so that none of them acts.
+_PLAIN_TAGS = frozenset(
+    f"tag:yaml.org,2002:{name}"
+    for name in ("str", "int", "float", "bool", "null", "timestamp", "binary", "value", "merge", "seq", "map")
+)
 
 Path = tuple[str | int, ...]
 Plain = Any  # None, str, list or dict of such
@@ -59,6 +66,7 @@ def read(
     file = Source(text, where)
     yaml = YAML(typ="safe", pure=True)
     yaml.composer.warn_double_anchors = False  # the later one holds, as YAML says
+    yaml.Parser = _BoundedParser
     try:
         root = yaml.compose(text)
     except MarkedYAMLError as error:
@@ -66,6 +74,10 @@ def read(
         offset = min(mark.index, len(text)) if mark is not None else 0
         said = " ".join(part for part in (error.context, error.problem) if part)
         problems.add(At(file, offset), f"this is not YAML: {said}; put a value with signs in quotation marks")
+        return None
+    except _TooLong as error:
+        message = f"from here on this file has more than {MAX_VALUES} values; write fewer, or split it"
+        problems.add(At(file, min(error.index, len(text))), message)
         return None
     except (YAMLError, ValueError, RecursionError) as error:
         problems.add(At(file, 0), f"this is not YAML: {' '.join(str(error).split())}; correct the file")
@@ -82,6 +94,28 @@ def read(
     return Document(data, reader.values, reader.keys)
 
 
+class _TooLong(Exception):
+    """`index`: of the character at which reading stopped."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.index = index
+
+
+class _BoundedParser(Parser):
+    """Stops a file of millions of values while it is read, not after the minutes that this takes."""
+
+    def __init__(self, loader: Any) -> None:
+        super().__init__(loader)
+        self._events = 0
+
+    def get_event(self) -> Any:
+        self._events += 1
+        if self._events > 3 * MAX_VALUES:  # a collection has two, and a key is a scalar of its own
+            raise _TooLong(self.scanner.peek_token().start_mark.index)
+        return super().get_event()
+
+
 @dataclass(slots=True)
 class _Reader:
     lines: list[str]
@@ -96,6 +130,8 @@ class _Reader:
             raise BadInput(
                 [place.problem(0, "this is nested too deeply, too long or refers to itself; write it shorter")]
             )
+        if node.tag not in _PLAIN_TAGS:
+            self.problems.add(At(place, 0), f"the tag {node.tag} has no meaning in this file; remove it")
         inside = (*above, id(node))
         if isinstance(node, SequenceNode):
             return [self.plain(item, (*path, number), inside) for number, item in enumerate(node.value)]
@@ -106,6 +142,9 @@ class _Reader:
                 if not isinstance(key, ScalarNode):
                     self.problems.add(At(source, 0), "a key is a plain word; put an expression in quotation marks")
                     continue
+                if (wrong := unprintable(key.value)) is not None:
+                    self.problems.add(At(source, 0), f"this key holds the {named(key.value[wrong])}; remove it")
+                    continue
                 if key.value in found:
                     self.problems.add(At(source, 0), f"'{key.value}' is written twice; keep one of them")
                     continue
@@ -115,7 +154,15 @@ class _Reader:
         assert isinstance(node, ScalarNode)
         if node.value in ("", "~") and not node.style:
             return None
+        self.check(place, path, str(node.value))
         return str(node.value)
+
+    def check(self, place: Source, path: Path, text: str) -> None:
+        """A file that is written into this one may hold any text that UTF-8 can express."""
+        enclosed = path[:1] == ("files",)
+        wrong = unprintable(text, "" if path[-1:] == ("name",) else "\n\t")
+        if wrong is not None and (not enclosed or 0xD800 <= ord(text[wrong]) <= 0xDFFF):
+            self.problems.add(At(place, 0), f"this value holds the {named(text[wrong])}; remove it")
 
     def source(self, node: Node) -> Source:
         """A scalar on one line, written without escapes, is a part of its line; others count places in themselves."""

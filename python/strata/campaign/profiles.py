@@ -22,6 +22,8 @@ from strata.errors import BadInput, Problem
 KEY = "profiles"
 WHOLE = "full"  # the file as it stands, unless the file has a profile of that name
 
+MAX_PROFILES = 50
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -32,6 +34,10 @@ def names(document: Document, problems: Problems) -> list[str]:
         return []
     if not isinstance(found, dict):
         problems.add(document.value_at((KEY,)), "profiles cannot be this; write it as profiles: {quick: {rule: ...}}")
+        return []
+    if len(found) > MAX_PROFILES:
+        message = f"there are {len(found)} profiles, each a campaign of its own; write at most {MAX_PROFILES}"
+        problems.add(document.at((KEY,)), message)
         return []
     usable = []
     for name, overlay in found.items():

@@ -6,11 +6,26 @@ of a factor) still points at the character the user typed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from strata.errors import BadInput, Problem
+
+# What a terminal or a browser obeys instead of showing it: control characters, and those that reverse the direction of
+# writing, so that a reader sees another text than the program. Half a surrogate pair cannot be written as UTF-8 at all.
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def unprintable(text: str, but: str = "") -> int | None:
+    """Where the first character stands that no name, number or expression holds; None when there is none."""
+    return next((match.start() for match in _UNPRINTABLE.finditer(text) if match[0] not in but), None)
+
+
+def named(character: str) -> str:
+    """ "control character U+001B", for people: it cannot be shown."""
+    return f"control character U+{ord(character):04X}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +52,8 @@ class Source:
         else:
             row, column = line + 1, column + 1
             excerpt = self.text.split("\n")[line]
-        return Problem(message, self.where, row, column, excerpt.replace("\t", " ").rstrip())
+        shown = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", excerpt.replace("\t", " ").rstrip())
+        return Problem(message, self.where, row, column, shown)
 
 
 class At(NamedTuple):

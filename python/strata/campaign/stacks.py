@@ -9,13 +9,14 @@ the grammar, `arguments` how arguments are read, `factors` how alternatives are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 
-from strata.campaign.calls import Calls
+from strata.campaign.calls import MAX_COMBINATIONS, Calls
 from strata.campaign.expand import Expander
 from strata.campaign.factors import Linker, name_sites
 from strata.campaign.source import At, Problems, Source
 from strata.campaign.syntax import parse_chain
-from strata.campaign.tree import Ref, Tree
+from strata.campaign.tree import Ref, Tree, least_combinations
 from strata.errors import BadInput
 from strata.model import Catalogue, Stack
 
@@ -57,7 +58,23 @@ def expand(trees: Sequence[Tree], layers: Catalogue, problems: Problems) -> list
     """The stacks of each tree, with duplicates. Factors are named alike, and nodes are shared, across all of them."""
     names = name_sites(trees, lambda name: layers[name].params if name in layers else ())
     expander = Expander(layers, Calls(problems, names), problems)
+    if len(trees) > 1 and (last := _beyond(trees)) is not None:
+        problems.add(
+            last.at,
+            f"with this expression the matrix has more than {MAX_COMBINATIONS} stacks; take alternatives out, or split "
+            "the campaign",
+        )
+        return [[] for _ in trees]
     return [list(expander.stacks(tree)) for tree in trees]
+
+
+def _beyond(trees: Sequence[Tree]) -> Tree | None:
+    """The expression with which all together pass the limit, though none does alone; None: they keep it."""
+    counts = [least_combinations(tree) for tree in trees]
+    if max(counts) > MAX_COMBINATIONS:
+        return None  # said where it stands
+    together = accumulate(counts)
+    return next((tree for tree, count in zip(trees, together, strict=True) if count > MAX_COMBINATIONS), None)
 
 
 def distinct(stacks: Iterable[Stack]) -> list[Stack]:

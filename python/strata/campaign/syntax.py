@@ -24,7 +24,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
-from strata.campaign.source import At, Source
+from strata.campaign.source import At, Source, named, unprintable
 from strata.campaign.tree import Arg, ArgChoice, Choice, Lit, Named, Pair, Ref, Sum, Times, Tree, chained
 from strata.errors import BadInput
 
@@ -82,6 +82,8 @@ def _fail(source: Source, offset: int, message: str) -> BadInput:
 
 def _tokens(source: Source) -> list[_Token]:
     text, position = source.text, 0
+    if (wrong := unprintable(text, "\n\r\t")) is not None:
+        raise _fail(source, wrong, f"here stands the {named(text[wrong])}; remove it")
     found: list[_Token] = []
     while position < len(text):
         match = _TOKEN.match(text, position)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +19,16 @@ from strata.model import Call, WriteCache
 from strata.run import session
 
 T = TypeVar("T")
+
+# Far more than any campaign, job file or script needs, and read in seconds.
+_MOST_BYTES = 1 << 20
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a directory",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +187,7 @@ def _lying(calls: Iterable[Call], directory: Path) -> tuple[Call, ...]:
 
 
 def _read(name: str) -> str:
-    return Path(name).read_text()
+    return _regular_text(Path(name))
 
 
 def _read_or_refuse(path: Path) -> str:
@@ -183,9 +195,34 @@ def _read_or_refuse(path: Path) -> str:
 
 
 def text_of(path: Path, instead: str) -> str:
-    """Of a file that the user named. Raises BadInput when it cannot be read, with what to give `instead`."""
+    """The text of a file that the user named. Raises BadInput when it cannot be read, with what to give `instead`."""
     try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        return _regular_text(path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise BadInput(f"cannot read {path}: {reason}; {instead}.") from error
+
+
+def _regular_text(path: Path) -> str:
+    """The text of a regular file of at most 1 MiB, its line ends as "\n". Raises OSError, and ValueError with why.
+
+    Opening a pipe waits for its writer, and opening a device may do something (a watchdog starts), so the kind is read
+    first; it is read again from the open file, because the name may have been changed in between.
+    """
+    _check_kind(path.stat())
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+        _check_kind(os.fstat(file.fileno()))
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ValueError("it is larger than 1 MiB, the most that a campaign and the files it names may have")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8 text") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _check_kind(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "of an unknown kind")
+        raise ValueError(f"it is {kind}, not a regular file")

@@ -71,9 +71,14 @@ def _again(written: reader.Written, directory: Path) -> Campaign:
         where=str(directory),
         layers=layers.catalogue(),
         workloads=workloads.catalogue(),
-        read_file=lambda name: Path(name).read_text(),
+        read_file=_not_in_the_run,
         profile=written.profile,
     )
+
+
+def _not_in_the_run(name: str) -> str:
+    """A run holds the text of every file that its campaign names; a path from a stored campaign is never opened."""
+    raise ValueError("this run does not hold the text of that file, and a path of a stored campaign is not opened")
 
 
 def _other(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hypothesis import strategies as st
+
+from strata.campaign.source import unprintable
 from strata.model import Kind, LayerInfo, Metric, Param, ParamType, Value, WorkloadInfo
+
+# What expressions may hold; `unprintable` has tests of its own.
+PRINTABLE = st.characters().filter(lambda one: unprintable(one, "\n\r\t") is None)
 
 P = ParamType
 BLOCK, DIRECTORY, IMAGE, ENGINE = Kind.BLOCK, Kind.DIRECTORY, Kind.IMAGE, Kind.ENGINE

@@ -13,7 +13,7 @@ from strata.campaign import canonical, parse_stacks
 from strata.errors import BadInput, Problem
 from strata.model import Kind, LayerInfo, Node, Param, ParamType, Value
 
-from .catalogue import LAYERS
+from .catalogue import LAYERS, PRINTABLE
 
 PATIENT = settings(deadline=None)  # how long an example takes says nothing on a busy machine
 
@@ -51,7 +51,8 @@ VALUES: dict[ParamType, st.SearchStrategy[tuple[str, Value]]] = {  # text, and w
     ParamType.INT: st.integers(-100, 100).map(lambda n: (str(n), n)),
     ParamType.FLOAT: st.floats(allow_nan=False, allow_infinity=False).map(lambda x: (repr(x), x)),
     ParamType.TEXT: st.one_of(
-        st.text(), st.sampled_from(["flag", "a", "7", "4K", "", "$f", "a b", "=", '"', "\\", "\\n", "\n", "on"])
+        st.text(PRINTABLE),
+        st.sampled_from(["flag", "a", "7", "4K", "", "$f", "a b", "=", '"', "\\", "\\n", "\n", "on"]),
     ).map(lambda t: (t, t)),
 }
 

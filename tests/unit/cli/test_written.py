@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from strata.campaign import Campaign, DiskSpec
+from strata.cli.advise import Flags, advise
 from strata.cli.written import Where, campaign, existing, is_file
 from strata.errors import BadInput
 from strata.model import Testbed
@@ -123,3 +125,51 @@ def test_an_expression_may_be_longer_than_any_name_of_a_file(tmp_path: Path) -> 
     assert existing(layers) is None and existing("x" * 300) is None, "the file system refuses names of that length"
     assert existing(str(tmp_path)) == tmp_path
     assert said("x" * 300 + " | ext4").stacks and not is_file(["x" * 300])
+
+
+@pytest.fixture
+def kinds(tmp_path: Path) -> Path:
+    """Files that no campaign is in, and that are no end to read or wait for."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "zero.yaml").symlink_to("/dev/zero")
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"name: \xff\n")
+    with (tmp_path / "huge.yaml").open("wb") as file:
+        file.truncate(1 << 40)
+    return tmp_path
+
+
+_SENTENCES = {
+    "pipe.yaml": "it is a named pipe, not a regular file",
+    "zero.yaml": "it is a character device, not a regular file",
+    "folder.yaml": "it is a directory, not a regular file",
+    "loop.yaml": "Too many levels of symbolic links",
+    "latin.yaml": "it is not UTF-8 text",
+    "huge.yaml": "it is larger than 1 MiB",
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", _SENTENCES)
+def test_only_a_regular_file_of_bounded_size_is_read(kinds: Path, name: str) -> None:
+    """A pipe blocked for ever, /dev/zero and a huge file filled the memory."""
+    (kinds / "c.yaml").write_text(f"stacks: [disk | ext4]\nworkloads: ['command:{name}']\n")
+    (kinds / "m.yaml").write_text(f"testbed: lab\nstacks: [disk | ext4]\ndisks: {{disk: {{model: {name}}}}}\n")
+    for attempt in (
+        lambda: campaign([str(kinds / name)], [], []),
+        lambda: campaign([str(kinds / "c.yaml")], [], []),
+        lambda: campaign([str(kinds / "m.yaml")], [], []),
+        lambda: campaign(["disk | ext4"], [f"fio:{kinds / name}"], []),
+        lambda: campaign(["disk | ext4"], [], [], Where(on="lab", models=(f"disk={kinds / name}",))),
+        lambda: advise(kinds / name, (), Flags(), as_json=False),
+    ):
+        with pytest.raises(BadInput) as caught:
+            attempt()
+        assert _SENTENCES[name] in str(caught.value)
+
+
+def test_a_file_is_utf_8_whatever_the_locale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "c.yaml").write_bytes("name: größe\r\nstacks: [disk | ext4]\r\n".encode())
+    monkeypatch.setattr("locale.getpreferredencoding", lambda *_: "ascii")
+    assert campaign([str(tmp_path / "c.yaml")], [], []).name == "größe"
