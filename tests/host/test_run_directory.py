@@ -91,24 +91,18 @@ def test_a_guess_of_the_time_keeps_no_campaign_from_beginning(tmp_path: Path) ->
     assert reader.status(tmp_path / "run").visits_done >= 1
 
 
-def test_out_may_be_relative_have_spaces_and_be_a_link(tmp_path: Path) -> None:
+def test_out_may_be_relative_and_have_spaces_and_lie_below_a_link(tmp_path: Path) -> None:
     (tmp_path / "real place").mkdir()
     (tmp_path / "link").symlink_to("real place")
-    done = run(
-        "disk | ext4",
-        "-w",
-        "dd/seqwrite-sync(size=1M)",
-        "--rounds",
-        "1",
-        "--size",
-        "disk=64M",
-        "--out",
-        "link",
-        cwd=tmp_path,
-    )
+    load = "dd/seqwrite-sync(size=1M)"
+    argv = ("disk | ext4", "-w", load, "--rounds", "1", "--size", "disk=64M", "--out")
+    done = run(*argv, "link", cwd=tmp_path)
+    assert done.returncode == 3 and "a symbolic link to real place" in done.stderr
+    assert list((tmp_path / "real place").iterdir()) == []
+    done = run(*argv, "link/a run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "real place" / "report.html").exists()
-    assert not any((tmp_path / "real place" / "work").iterdir())
+    assert (tmp_path / "real place" / "a run" / "report.html").exists()
+    assert not any((tmp_path / "real place" / "a run" / "work").iterdir())
 
 
 def test_the_question_before_overwriting_goes_beside_the_answer(tmp_path: Path) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
 
 from strata.errors import Refused
+from strata.store import ownership
 
 _FILE = "lock"
 
@@ -23,12 +24,19 @@ _PAUSE_S = 0.05
 def locked(directory: Path) -> Iterator[None]:
     """Makes `directory` if need be, and takes it away again when nothing came of it.
 
-    Raises Refused when another process works on it, or when it is somebody's directory and no run of ours.
+    Raises Refused when another process works on it, when it is somebody's directory and no run of ours, and when
+    another user could write or link something there.
     """
-    made = [path for path in (directory, *directory.parents) if not path.exists()]
+    ownership.check_parents(directory)
+    made = [path for path in (directory, *directory.parents) if not path.exists() and not path.is_symlink()]
+    if not made:
+        ownership.check(directory)
     if not made and not (directory / "strata.db").exists() and _content(directory):
         raise Refused(f"{directory} holds other things and no run of Strata; give a new or empty directory with --out.")
-    directory.mkdir(parents=True, exist_ok=True)
+    # Whatever the umask: the group of the user cannot write in it.
+    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if made:
+        ownership.check(directory)  # another user may have been faster, in a directory that all share
     file = _take(directory)
     try:
         yield
@@ -38,24 +46,32 @@ def locked(directory: Path) -> Iterator[None]:
             with suppress(OSError):  # another run may have begun beside it
                 for path in made:
                     path.rmdir()
-        file.close()
+        os.close(file)
 
 
 def held(directory: Path) -> bool:
     """Whether a process works on `directory` now. Changes nothing."""
     try:
-        with (directory / _FILE).open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        # O_NONBLOCK: a pipe of that name must not make us wait.
+        file = os.open(directory / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # a symbolic link, which is no lock of ours
+            return False
+        raise
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
+    finally:
+        os.close(file)
     return False
 
 
 def _content(directory: Path) -> bool:
     """Whether anything there is not ours: an empty lock, or the beginning of a store whose making was killed."""
-    return any(path.stat().st_size if path.name == _FILE else not _begun(path) for path in directory.iterdir())
+    return any(path.lstat().st_size if path.name == _FILE else not _begun(path) for path in directory.iterdir())
 
 
 def _begun(path: Path) -> bool:
@@ -64,22 +80,23 @@ def _begun(path: Path) -> bool:
     return path.name.startswith("strata.db.new")
 
 
-def _take(directory: Path) -> TextIO:
+def _take(directory: Path) -> int:
+    """A descriptor of the lock file, locked."""
     path = directory / _FILE
     tries = round(_PATIENCE_S / _PAUSE_S)
     for _ in range(tries):
-        # for appending: whatever a file of that name holds stays
-        file = path.open("a")
+        # whatever a file of that name holds stays
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.close()
+            os.close(file)
             time.sleep(_PAUSE_S)
             continue
         # its last holder may have taken it away between our open and our lock
-        if path.exists() and os.fstat(file.fileno()).st_ino == path.stat().st_ino:
+        if path.exists() and os.fstat(file).st_ino == path.stat().st_ino:
             return file
-        file.close()
+        os.close(file)
     raise Refused(
         f"another strata works on {directory} now; wait for it, watch it with `strata status {directory}`, "
         "or give this run another directory with --out."

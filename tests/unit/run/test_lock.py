@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,98 @@ def test_a_store_whose_making_was_killed_is_no_foreign_thing(tmp_path: Path) -> 
     (tmp_path / "samples" / "mine").touch()
     with pytest.raises(Refused), lock.locked(tmp_path):
         pass
+
+
+# ------------------------------------------------------------ places where another user could interfere
+
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+
+
+def refused(directory: Path) -> str:
+    """Why the directory is not taken; nothing is made in it."""
+    parent = directory.parent
+    before = sorted(parent.rglob("*")) if parent != Path("/") else sorted(parent.iterdir())
+    with pytest.raises(Refused) as caught, lock.locked(directory):
+        pass
+    assert before == (sorted(parent.rglob("*")) if parent != Path("/") else sorted(parent.iterdir()))
+    return str(caught.value)
+
+
+def test_the_root_directory_is_refused() -> None:
+    assert "holds other things" in refused(Path("/"))
+
+
+def test_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    for name, target in (("link", "real"), ("dangling", "nowhere"), ("circle", "circle")):
+        (tmp_path / name).symlink_to(target)
+        assert f"is a symbolic link to {target}; give that directory itself" in refused(tmp_path / name)
+
+
+def test_links_in_a_circle_above_it_are_an_error_of_the_path(tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(OSError, match="symbolic links"), lock.locked(tmp_path / "circle" / "run"):
+        pass
+
+
+def test_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    assert "is a file and not a directory" in refused(tmp_path / "file")
+
+
+@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o775])
+def test_a_directory_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(mode)
+    assert f"chmod go-w {tmp_path / 'shared'}" in refused(tmp_path / "shared")
+
+
+def test_a_new_directory_is_closed_to_the_group_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        with lock.locked(tmp_path / "run"):
+            (tmp_path / "run" / "strata.db").touch(mode=0o644)
+        with lock.locked(tmp_path / "run"):
+            pass
+    finally:
+        os.umask(before)
+
+
+def test_below_a_directory_that_every_user_can_write_without_the_sticky_bit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    assert "is writable by every user (mode 0777)" in refused(tmp_path / "shared" / "run")
+    (tmp_path / "shared").chmod(0o1777)
+    with lock.locked(tmp_path / "shared" / "run"):
+        pass
+
+
+@NEEDS_ROOT
+def test_a_directory_of_another_user_is_refused_and_so_is_a_new_one_below_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 4242, 4242)
+    assert "belongs to user 4242" in refused(theirs)
+    assert "could replace the directory" in refused(theirs / "new")
+    (tmp_path / "link").symlink_to(theirs)
+    assert "could replace the directory" in refused(tmp_path / "link" / "new")
+    monkeypatch.setenv("SUDO_UID", "4242")  # it is they who run Strata
+    with lock.locked(theirs / "new"):
+        pass
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "strata.db").touch()
+    (run / "lock").symlink_to(tmp_path / "planted")
+    assert "is a symbolic link" in refused(run)
+    assert not lock.held(run)
+
+
+def test_a_lock_that_is_a_pipe_makes_nobody_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lock")
+    assert not lock.held(tmp_path)

@@ -1,0 +1,104 @@
+"""Whether a run directory is this user's alone, so that nobody else can put links or files into it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from strata.errors import Refused
+
+# What Strata writes directly in a run directory. Their types do not matter here: what cannot be used is an error later.
+_NAMES = ("strata.db", "strata.db-wal", "strata.db-shm", "strata.db-journal", "lock", "samples", "work")
+
+# `work` is made by the commands of a visit under the user's umask, and holds nothing that is trusted.
+_MAY_BE_SHARED = frozenset({"work"})
+
+# At the end of a rollback journal that belongs to several databases. SQLite then opens the file that the journal names,
+# and may delete it; a run never has such a journal (https://sqlite.org/fileformat.html#the_rollback_journal).
+_SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
+
+
+def check(directory: Path) -> None:
+    """Raises Refused unless `directory` and what Strata keeps in it belong to this user and are closed to others."""
+    status = directory.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        raise Refused(
+            f"{directory} is a symbolic link to {directory.readlink()}; give that directory itself: a link can be "
+            "changed while Strata works."
+        )
+    if not stat.S_ISDIR(status.st_mode):
+        raise Refused(f"{directory} is a file and not a directory; give a new or empty directory with --out.")
+    _check_owner(directory, status)
+    _check_mode(directory, status)
+    for name in _NAMES:
+        path = directory / name
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            continue
+        if stat.S_ISLNK(status.st_mode):
+            raise Refused(f"{path} is a symbolic link, which Strata never makes; {_READ}")
+        _check_owner(path, status)
+        if name not in _MAY_BE_SHARED:
+            _check_mode(path, status)
+    _check_journal(directory / "strata.db-journal")
+
+
+def check_parents(directory: Path) -> None:
+    """Raises Refused when another user could put another directory in the place of `directory`."""
+    sudo_user = os.environ.get("SUDO_UID", "")
+    # 65534: root of this machine as seen in a user namespace.
+    trusted = {0, 65534, os.geteuid(), int(sudo_user) if sudo_user.isdecimal() else 0}
+    for parent in _parents(directory):
+        status = parent.lstat()
+        shared = not stat.S_ISLNK(status.st_mode) and status.st_mode & stat.S_IWOTH
+        if status.st_uid not in trusted:
+            whose = f"belongs to user {status.st_uid}"
+        elif shared and not status.st_mode & stat.S_ISVTX:
+            whose = f"is writable by every user (mode {stat.S_IMODE(status.st_mode):04o})"
+        else:
+            continue
+        raise Refused(
+            f"{directory} lies below {parent}, which {whose}: another user could replace the directory while Strata "
+            "works in it; give --out a place of your own."
+        )
+
+
+_READ = "the run can only be read (`strata report`); start a new one with another --out."
+
+
+def _parents(directory: Path) -> Iterator[Path]:
+    """Every existing directory or link on the way to it, as written and with links resolved."""
+    # realpath, and not Path.resolve, which raises RuntimeError for links in a circle
+    for written in (directory.absolute(), Path(os.path.realpath(directory))):
+        yield from (parent for parent in written.parents if parent.is_symlink() or parent.exists())
+
+
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
+        raise Refused(
+            f"{path} belongs to user {status.st_uid} and Strata runs as user {os.geteuid()}: only its owner can use it "
+            "with --out, continue it or clean it. Run Strata as that user, or give another directory."
+        )
+
+
+def _check_mode(path: Path, status: os.stat_result) -> None:
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise Refused(
+            f"{path} is writable by other users (mode {mode:04o}), who could change what Strata does there; "
+            f"run `chmod go-w {path}`, or give another directory."
+        )
+
+
+def _check_journal(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(path.stat().st_size - len(_SUPER_JOURNAL), 0))
+            end = file.read(len(_SUPER_JOURNAL))
+    except FileNotFoundError:
+        return
+    if end == _SUPER_JOURNAL:
+        raise Refused(f"{path} names another file, which SQLite would open and may delete; {_READ}")
