@@ -8,11 +8,13 @@ from pathlib import Path
 from strata.report.numbers import count
 from strata.run import lock, testbeds
 from strata.run.signals import Interrupts
-from strata.store import reader
+from strata.store import database, ownership, reader
 from strata.store.writer import Store
 
 
 def clean(directory: Path, as_json: bool) -> None:
+    if database.exists(directory):
+        ownership.check(directory)  # before any of it is opened
     reader.status(directory)  # refuses a directory that is not a run before anything is made in it
     interrupts = Interrupts()
     with lock.locked(directory), interrupts.listening():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from strata.errors import StoreError
+from strata.errors import Refused, StoreError
 from strata.model import Rule
-from strata.store import schema
+from strata.store import genuine, key, ownership, schema
+from strata.store.signature import Signer, stored
 
 _FILE = "strata.db"
 
@@ -19,35 +21,62 @@ LAST_STATE = "(SELECT state FROM journal_state WHERE journal = journal.id ORDER 
 """What became of a row of `journal`; NULL when that is not known."""
 
 
-def create(directory: Path, identity: tuple[object, ...]) -> sqlite3.Connection:
-    """A new database in `directory` with its one row of `run` (uuid, name, about, source, fingerprint, description,
-    seed, strata, created_at, testbed). Raises StoreError when there is one already."""
+def create(directory: Path, run: Mapping[str, object]) -> tuple[sqlite3.Connection, Signer]:
+    """A new database in `directory` with its one row of `run`, and what signs its rows.
+
+    `run`: the columns but id, machine and directory. Raises StoreError when there is one already, Refused when
+    others can write there.
+    """
     if exists(directory):
         raise StoreError(f"{directory} already holds a run; choose another directory with --out.")
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "samples").mkdir(exist_ok=True)
+    # Whatever the umask: the group of the user cannot write in it.
+    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    (directory / "samples").mkdir(mode=0o755, exist_ok=True)
+    ownership.check(directory)
+    origin = genuine.origin(directory, str(run["uuid"]))
+    signer = Signer(key.of_this_machine(), origin)
     # Made under another name first: a database that exists is complete, whenever we are killed.
     partial = directory / f"{_FILE}.new"
     for old in directory.glob(f"{_FILE}.new*"):
         old.unlink()
     connection = sqlite3.connect(partial, isolation_level=None)
     connection.executescript("BEGIN;" + schema.script() + "COMMIT;")
-    connection.execute(
-        "INSERT INTO run (id, uuid, name, about, source, fingerprint, description, seed, strata, created_at, testbed) "
-        "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        identity,
-    )
+    add(connection, signer, "run", {**run, "id": 1, "machine": origin.machine, "directory": origin.directory})
     connection.close()
     partial.rename(directory / _FILE)
     return open_writer(directory)
+
+
+def add(
+    sql: sqlite3.Connection, signer: Signer, table: str, row: Mapping[str, object], *, unless_there: bool = False
+) -> int:
+    """Add a signed row; its id, where the table has one. `unless_there`: a row that breaks a UNIQUE is left out."""
+    columns = schema.columns()[table]
+    if "id" in columns and "id" not in row:
+        # The signature covers the id, so it must be known before the row is there.
+        (id_,) = sql.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").fetchone()
+        row = {**row, "id": id_}
+    values = stored(table, row)
+    marks = ", ".join("?" * (len(values) + 1))
+    verb = "INSERT OR IGNORE" if unless_there else "INSERT"
+    sql.execute(
+        f"{verb} INTO {table} ({', '.join(columns)}, signature) VALUES ({marks})", (*values, signer.sign(table, values))
+    )
+    return int(str(row.get("id", 0)))
 
 
 def exists(directory: Path) -> bool:
     return (directory / _FILE).exists()
 
 
-def open_writer(directory: Path) -> sqlite3.Connection:
-    """Raises StoreError when `directory` holds no run, or one of another version. Close it with `close_writer`."""
+def open_writer(directory: Path) -> tuple[sqlite3.Connection, Signer]:
+    """The database and what signs its rows. Close it with `close_writer`.
+
+    Raises StoreError when `directory` holds no run, or one of another version; Refused when it is not this user's
+    alone, or holds anything that this user's Strata did not write there on this machine.
+    """
+    if exists(directory):
+        ownership.check(directory)
     connection, version = _open(directory, "mode=rw")
     if version < schema.VERSION:
         connection.close()
@@ -56,6 +85,11 @@ def open_writer(directory: Path) -> sqlite3.Connection:
             "clean it with the Strata that made it, and start again with another --out."
         )
     try:
+        signer = genuine.check(connection, directory)
+    except Refused:
+        connection.close()
+        raise
+    try:
         connection.execute("PRAGMA journal_mode = WAL")
     except sqlite3.OperationalError as error:
         connection.close()
@@ -63,7 +97,7 @@ def open_writer(directory: Path) -> sqlite3.Connection:
     # FULL: the journal of undos must be on the disk before the step that it undoes starts.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
-    return connection
+    return connection, signer
 
 
 def close_writer(connection: sqlite3.Connection) -> None:
@@ -124,6 +158,8 @@ def _connect(path: Path, how: str) -> tuple[sqlite3.Connection, int, bool]:
     # Several visits at once share one writer, which sees to it that their transactions do not mix.
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE_S, check_same_thread=False)
     try:
+        # What the file defines calls no function with side effects, and no virtual table.
+        connection.execute("PRAGMA trusted_schema = OFF")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         has_run = connection.execute("SELECT name FROM sqlite_master WHERE name = 'run'").fetchone()
     except sqlite3.OperationalError:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-VERSION = 4
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from functools import cache
 
+VERSION = 5
+
+# Every table also has the column `signature`: of all its other columns (strata/store/signature.py).
 TABLES = {
+    # machine: the id of the machine that made the run; directory: the real path, as JSON, since a path may not be text
     "run": """
         id INTEGER PRIMARY KEY CHECK (id = 1), uuid TEXT NOT NULL, name TEXT NOT NULL,
         about TEXT NOT NULL, source TEXT NOT NULL, fingerprint TEXT NOT NULL, description TEXT NOT NULL,
-        seed INTEGER NOT NULL, strata TEXT NOT NULL, created_at REAL NOT NULL, testbed TEXT NOT NULL""",
+        seed INTEGER NOT NULL, strata TEXT NOT NULL, created_at REAL NOT NULL, testbed TEXT NOT NULL,
+        machine TEXT NOT NULL, directory TEXT NOT NULL""",
     # the newest row holds: a later run may ask for more rounds or another budget
     "rule": """
         id INTEGER PRIMARY KEY, at REAL NOT NULL, rounds INTEGER NOT NULL, within REAL NOT NULL,
@@ -69,7 +77,8 @@ CREATE INDEX trial_by_attempt ON trial (attempt);
 """
 
 
-# A run of an older version read as one of this version: these names come before those of the file.
+# A run of an older version read as one of this version: these names come before those of the file. No reader asks for
+# signatures, so version 4 is read as it is.
 READ_VERSION_3 = """
 PRAGMA temp_store = MEMORY;
 CREATE TEMP VIEW rule AS SELECT *, '' AS objective FROM main.rule;
@@ -87,12 +96,12 @@ CREATE TEMP TABLE lost (attempt INTEGER, at REAL, reason TEXT, console TEXT);
 """
 )
 
-READ_OLDER = {1: READ_VERSION_1, 2: READ_VERSION_2, 3: READ_VERSION_3}
+READ_OLDER = {1: READ_VERSION_1, 2: READ_VERSION_2, 3: READ_VERSION_3, 4: ""}
 
 
 def script() -> str:
     """The DDL of a new database."""
-    parts = [f"CREATE TABLE {name} ({columns});" for name, columns in TABLES.items()]
+    parts = [f"CREATE TABLE {name} (signature BLOB NOT NULL, {columns});" for name, columns in TABLES.items()]
     for name in TABLES:
         for action in ("UPDATE", "DELETE"):
             parts.append(
@@ -100,3 +109,32 @@ def script() -> str:
                 f"BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END;"
             )
     return "\n".join(parts) + _INDEXES + f"PRAGMA user_version = {VERSION};"
+
+
+SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
+"""Everything that a database defines: tables, triggers, indexes and views."""
+
+
+@cache
+def definitions() -> list[tuple[object, ...]]:
+    """What SCHEMA gives for a database of ours."""
+    with closing(_empty()) as sql:
+        return sql.execute(SCHEMA).fetchall()
+
+
+@cache
+def columns() -> Mapping[str, Mapping[str, str]]:
+    """By table: the type of every column but the signature, in order."""
+    with closing(_empty()) as sql:
+        return {
+            table: {
+                name: kind for _, name, kind, *_ in sql.execute(f"PRAGMA table_info({table})") if name != "signature"
+            }
+            for table in TABLES
+        }
+
+
+def _empty() -> sqlite3.Connection:
+    sql = sqlite3.connect(":memory:")
+    sql.executescript(script())
+    return sql

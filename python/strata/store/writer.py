@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +16,7 @@ from strata.errors import NoRoom, StoreError
 from strata.model import Call, Command, Completed, Disk, Facts, Metric, Outcome, Rule, Stack, Testbed
 from strata.store import database, samples
 from strata.store.encoding import decode_facts, encode_facts, encode_testbed
+from strata.store.signature import Signer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,9 +53,10 @@ class RunIdentity:
 class Store:
     """Opened by `create` for a new directory, by `resume` for one that exists. Close it when done."""
 
-    def __init__(self, directory: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, directory: Path, connection: sqlite3.Connection, signer: Signer) -> None:
         self.directory = directory
         self._sql = connection
+        self._signer = signer
         self._lock = threading.RLock()  # visits that go on at the same time store one after the other
         self._stack_ids: dict[str, int] = {}
         self._workload_ids: dict[str, int] = {}
@@ -74,13 +76,23 @@ class Store:
         now: float,
         testbed: Testbed = Testbed(),  # noqa: B008 - frozen
     ) -> Store:
-        described = json.dumps(description)
-        run = (uuid.uuid4().hex, name, about, source, fingerprint, described, seed, version, now)
-        return cls(directory, database.create(directory, (*run, encode_testbed(testbed))))
+        run = {
+            "uuid": uuid.uuid4().hex,
+            "name": name,
+            "about": about,
+            "source": source,
+            "fingerprint": fingerprint,
+            "description": json.dumps(description),
+            "seed": seed,
+            "strata": version,
+            "created_at": now,
+            "testbed": encode_testbed(testbed),
+        }
+        return cls(directory, *database.create(directory, run))
 
     @classmethod
     def resume(cls, directory: Path) -> Store:
-        store = cls(directory, database.open_writer(directory))
+        store = cls(directory, *database.open_writer(directory))
         store._stack_ids = dict(store._sql.execute("SELECT text, id FROM stack"))
         store._workload_ids = dict(store._sql.execute("SELECT text, id FROM workload"))
         return store
@@ -105,6 +117,9 @@ class Store:
                     raise NoRoom(text) from error
                 raise
 
+    def _add(self, table: str, **row: object) -> int:
+        return database.add(self._sql, self._signer, table, row)
+
     # ------------------------------------------------------------ the plan
 
     def identity(self) -> RunIdentity:
@@ -125,42 +140,32 @@ class Store:
             return
         with self._transaction():
             for stack in stacks:
-                cursor = self._sql.execute(
-                    "INSERT INTO stack (text, factors, resolved) VALUES (?, ?, ?)",
-                    (stack.text, json.dumps(dict(stack.factors)), _resolved(stack)),
-                )
-                self._stack_ids[stack.text] = _id(cursor)
+                factors, resolved = json.dumps(dict(stack.factors)), _resolved(stack)
+                self._stack_ids[stack.text] = self._add("stack", text=stack.text, factors=factors, resolved=resolved)
             for call, primary, metrics in workloads:
-                cursor = self._sql.execute(
-                    "INSERT INTO workload (text, name, primary_metric) VALUES (?, ?, ?)",
-                    (call.text, call.name, primary.name),
-                )
-                self._workload_ids[call.text] = _id(cursor)
-                self._add_metrics(_id(cursor), metrics)
+                workload = self._add("workload", text=call.text, name=call.name, primary_metric=primary.name)
+                self._workload_ids[call.text] = workload
+                self._add_metrics(workload, metrics)
             self._add_metrics(None, machine_metrics)
             for position, disk in enumerate(disks):
-                self._sql.execute(
-                    "INSERT INTO disk (role, size_bytes, device, model, write_cache, position) "
-                    "VALUES (?, ?, ?, ?, ?, ?)",
-                    (disk.role, disk.size_bytes, disk.device, disk.model, disk.write_cache, position),
+                self._add(
+                    "disk",
+                    role=disk.role,
+                    size_bytes=disk.size_bytes,
+                    device=disk.device,
+                    model=disk.model,
+                    write_cache=disk.write_cache,
+                    position=position,
                 )
 
     def _add_metrics(self, workload: int | None, metrics: Iterable[Metric]) -> None:
-        self._sql.executemany(
-            "INSERT OR IGNORE INTO metric (workload, name, unit, better, about) VALUES (?, ?, ?, ?, ?)",
-            [(workload, m.name, m.unit, m.better, m.about) for m in metrics],
-        )
+        for m in metrics:
+            row = {"workload": workload, "name": m.name, "unit": m.unit, "better": m.better, "about": m.about}
+            database.add(self._sql, self._signer, "metric", row, unless_there=True)
 
     def set_rule(self, rule: Rule, now: float) -> None:
         with self._transaction():
-            self._sql.execute(
-                "INSERT INTO rule (at, rounds, within, confidence, budget_s, design, certify, objective) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    *(now, rule.rounds, rule.within, rule.confidence, rule.budget_s, rule.design, rule.certify),
-                    rule.objective,
-                ),
-            )
+            self._add("rule", at=now, **asdict(rule))
 
     def rule(self) -> Rule | None:
         """The rule that holds; None before the first."""
@@ -170,18 +175,10 @@ class Store:
         self, facts: Facts, versions: Mapping[str, str], skipped: Mapping[str, Sequence[str]], now: float
     ) -> None:
         with self._transaction():
-            cursor = self._sql.execute(
-                "INSERT INTO facts (at, facts, versions) VALUES (?, ?, ?)",
-                (now, encode_facts(facts), json.dumps(dict(versions))),
-            )
-            self._sql.executemany(
-                "INSERT INTO skip (facts, stack, reason) VALUES (?, ?, ?)",
-                [
-                    (_id(cursor), self._stack_ids[stack], reason)
-                    for stack, reasons in skipped.items()
-                    for reason in reasons
-                ],
-            )
+            look = self._add("facts", at=now, facts=encode_facts(facts), versions=json.dumps(dict(versions)))
+            for stack, reasons in skipped.items():
+                for reason in reasons:
+                    self._add("skip", facts=look, stack=self._stack_ids[stack], reason=reason)
 
     def facts(self) -> Facts | None:
         """The newest look at the machine; None before the first."""
@@ -195,7 +192,7 @@ class Store:
 
     def add_event(self, kind: str, text: str, now: float) -> None:
         with self._transaction():
-            self._sql.execute("INSERT INTO event (at, kind, text) VALUES (?, ?, ?)", (now, kind, text))
+            self._add("event", at=now, kind=kind, text=text)
 
     def quarantined(self) -> str | None:
         """Why the host must not be used before `strata clean`; None when it may be."""
@@ -206,10 +203,9 @@ class Store:
     def add_visits(self, visits: Iterable[tuple[int, str]], now: float) -> None:
         """(round, stack) pairs; those that are there already stay as they are."""
         with self._transaction():
-            self._sql.executemany(
-                "INSERT OR IGNORE INTO visit (stack, round, at) VALUES (?, ?, ?)",
-                [(self._stack_ids[stack], round_, now) for round_, stack in visits],
-            )
+            for round_, stack in visits:
+                row = {"stack": self._stack_ids[stack], "round": round_, "at": now}
+                database.add(self._sql, self._signer, "visit", row, unless_there=True)
 
     def open_visits(self) -> list[PlannedVisit]:
         """Visits that were asked for and have not ended, in order."""
@@ -225,19 +221,17 @@ class Store:
     def begin(self, visit: int, now: float) -> int:
         """A new attempt at a visit; its id."""
         with self._transaction():
-            return _id(self._sql.execute("INSERT INTO attempt (visit, at) VALUES (?, ?)", (visit, now)))
+            return self._add("attempt", visit=visit, at=now)
 
     def end(self, attempt: int, failure: str | None, now: float) -> None:
         """The attempt counts from now on. Called after everything it built is removed."""
         with self._transaction():
-            self._sql.execute("INSERT INTO ending (attempt, at, failure) VALUES (?, ?, ?)", (attempt, now, failure))
+            self._add("ending", attempt=attempt, at=now, failure=failure)
 
     def lose(self, attempt: int, reason: str, now: float, console: str = "") -> None:
         """The attempt ended with its machine, and says nothing of the stack. `console`: its last lines."""
         with self._transaction():
-            self._sql.execute(
-                "INSERT INTO lost (attempt, at, reason, console) VALUES (?, ?, ?, ?)", (attempt, now, reason, console)
-            )
+            self._add("lost", attempt=attempt, at=now, reason=reason, console=console)
 
     def losses(self, visit: int) -> int:
         """How many attempts at a visit were lost with their machine."""
@@ -251,12 +245,8 @@ class Store:
     def journal(self, attempt: int | None, layer: str, why: str, do: Command, undo: Command | None, now: float) -> int:
         """Durable when this returns: only then may the step start."""
         with self._transaction():
-            cursor = self._sql.execute(
-                "INSERT INTO journal (attempt, layer, why, do_argv, undo_argv, undo_timeout_s, at) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (attempt, layer, why, _argv(do), *((_argv(undo), undo.timeout_s) if undo else (None, None)), now),
-            )
-            return _id(cursor)
+            back = {} if undo is None else {"undo_argv": _argv(undo), "undo_timeout_s": undo.timeout_s}
+            return self._add("journal", attempt=attempt, layer=layer, why=why, do_argv=_argv(do), at=now, **back)
 
     def settle(
         self,
@@ -267,19 +257,14 @@ class Store:
         detail: str | None = None,
     ) -> None:
         with self._transaction():
-            self._sql.execute(
-                "INSERT INTO journal_state (journal, state, at, duration_s, detail) VALUES (?, ?, ?, ?, ?)",
-                (journal, state, now, duration_s, detail),
-            )
+            self._add("journal_state", journal=journal, state=state, at=now, duration_s=duration_s, detail=detail)
 
     def discard(self, attempt: int, now: float) -> None:
         """The attempt's machine was thrown away, and whatever was not undone went with it."""
         with self._transaction():
-            self._sql.execute(
-                "INSERT INTO journal_state (journal, state, at) "
-                f"SELECT id, 'discarded', ? FROM journal WHERE attempt = ? AND {database.LAST_STATE} IS NOT 'undone'",
-                (now, attempt),
-            )
+            there = f"SELECT id FROM journal WHERE attempt = ? AND {database.LAST_STATE} IS NOT 'undone'"
+            for (journal,) in self._sql.execute(there, (attempt,)).fetchall():
+                self._add("journal_state", journal=journal, state="discarded", at=now)
 
     def to_undo(self, attempt: int | None = None) -> list[Undo]:
         """What an attempt may have left, newest first; of one attempt, or of the whole run.
@@ -302,10 +287,9 @@ class Store:
 
     def add_evidence(self, attempt: int, layer: str, seen: Iterable[Completed]) -> None:
         with self._transaction():
-            self._sql.executemany(
-                "INSERT INTO evidence (attempt, layer, argv, exit_code, stdout, stderr) VALUES (?, ?, ?, ?, ?, ?)",
-                [(attempt, layer, json.dumps(s.argv), s.exit_code, s.stdout, s.stderr) for s in seen],
-            )
+            for s in seen:
+                said = {"argv": json.dumps(s.argv), "exit_code": s.exit_code, "stdout": s.stdout, "stderr": s.stderr}
+                self._add("evidence", attempt=attempt, layer=layer, **said)
 
     # ------------------------------------------------------------ trials
 
@@ -345,26 +329,21 @@ class Store:
                     ) from error
             with self._transaction():
                 self._add_metrics(workload_id, extra)
-                self._sql.execute(
-                    "INSERT INTO trial (id, attempt, workload, outcome, reason, at, wall_s, flags, notes, argv) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        trial,
-                        attempt,
-                        workload_id,
-                        outcome.value,
-                        reason,
-                        at,
-                        wall_s,
-                        json.dumps(list(flags)),
-                        json.dumps(list(notes)),
-                        json.dumps(list(argv)),
-                    ),
+                self._add(
+                    "trial",
+                    id=trial,
+                    attempt=attempt,
+                    workload=workload_id,
+                    outcome=outcome.value,
+                    reason=reason,
+                    at=at,
+                    wall_s=wall_s,
+                    flags=json.dumps(list(flags)),
+                    notes=json.dumps(list(notes)),
+                    argv=json.dumps(list(argv)),
                 )
-                self._sql.executemany(
-                    "INSERT INTO figure (trial, metric, value) VALUES (?, ?, ?)",
-                    [(trial, name, float(value)) for name, value in (figures or {}).items()],
-                )
+                for name, value in (figures or {}).items():
+                    self._add("figure", trial=trial, metric=name, value=float(value))
             return reason
 
     def _unfit(self, workload: int, extra: Iterable[Metric]) -> str | None:
@@ -397,8 +376,3 @@ def _resolved(stack: Stack) -> str:
 
 def _argv(command: Command) -> str:
     return json.dumps(command.argv)
-
-
-def _id(cursor: sqlite3.Cursor) -> int:
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid

@@ -319,7 +319,7 @@ def test_rows_stay(tmp_path: Path, table: str, statement: str) -> None:
     with sqlite3.connect(tmp_path / "run" / "strata.db") as sql:
         if sql.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,):
             assert table == "evidence"
-            sql.execute("INSERT INTO evidence VALUES (?, 'l', '[]', 0, '', '')", (attempt,))
+            sql.execute("INSERT INTO evidence VALUES (x'', ?, 'l', '[]', 0, '', '')", (attempt,))
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             sql.execute(statement.format(table))
 
