@@ -158,8 +158,6 @@ def _connect(path: Path, how: str) -> tuple[sqlite3.Connection, int, bool]:
     # Several visits at once share one writer, which sees to it that their transactions do not mix.
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE_S, check_same_thread=False)
     try:
-        # What the file defines calls no function with side effects, and no virtual table.
-        connection.execute("PRAGMA trusted_schema = OFF")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         has_run = connection.execute("SELECT name FROM sqlite_master WHERE name = 'run'").fetchone()
     except sqlite3.OperationalError:

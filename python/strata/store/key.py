@@ -41,30 +41,30 @@ def machine_id() -> str:
 def of_this_machine(directory: Path | None = None) -> bytes:
     """Return the key in `directory` (default: the state directory), 32 bytes; make it if there is none.
 
-    Raises Refused when somebody else could read or replace the key.
+    Raises Refused when it cannot be made or read, or when somebody else could read or replace it.
     """
     directory = directory or state_directory()
-    with _opened(directory) as folder:
-        key = _read(directory, folder)
-        while key is None:  # at most twice: who does not make it finds the one that was made
-            _make(folder)
+    try:
+        with _opened(directory) as folder:
             key = _read(directory, folder)
-        return key
+            while key is None:  # a second time only when the key is removed at this moment
+                _make(folder)
+                key = _read(directory, folder)
+            return key
+    except OSError as error:
+        raise Refused(
+            f"the key in {directory}, which signs runs, cannot be used ({error.strerror}); make this a directory of "
+            "your own with room for it, or name another with STATE_DIRECTORY."
+        ) from error
 
 
 @contextmanager
 def _opened(directory: Path) -> Iterator[int]:
-    """A descriptor of the directory, through which the key is used: no link can be put in its place meanwhile."""
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            directory.mkdir(mode=0o700)
-        folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        raise Refused(
-            f"{directory} cannot be used for the key that signs runs ({error.strerror}); "
-            "make it a directory of your own, or name another with STATE_DIRECTORY."
-        ) from error
+    """A descriptor of the directory, through which the key is used: no link can take its place meanwhile."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _check(directory, os.fstat(folder), _OTHERS_WRITE)
         yield folder
@@ -79,23 +79,21 @@ def _read(directory: Path, folder: int) -> bytes | None:
         file = os.open(_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise Refused(f"the key {path} cannot be read ({error.strerror}); {_REMOVE}") from error
     try:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode) or status.st_size != _BYTES:
-            raise Refused(f"{path} is not a key: it must be a file of {_BYTES} bytes; {_REMOVE}")
+            raise Refused(
+                f"{path} is not a key that signs runs: a key is a file of {_BYTES} bytes. Remove it; runs that were "
+                "signed with an earlier key can then be read, but not continued or cleaned."
+            )
         _check(path, status, _OTHERS_USE)
         return os.read(file, _BYTES)
     finally:
         os.close(file)
 
 
-_REMOVE = "remove it. Runs that were signed with it can then be read, but not continued or cleaned."
-
-
 def _make(folder: int) -> None:
-    """Under another name first: a key that exists is complete, whenever we are killed."""
+    """Make the key under another name first: a key that exists is complete, whenever we are killed."""
     name = f"{_FILE}.{secrets.token_hex(8)}"
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
