@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from strata.errors import Refused, StoreError
 from strata.model import Rule
-from strata.store import genuine, key, ownership, schema
+from strata.store import foreign, genuine, key, ownership, rows, schema
 from strata.store.signature import Signer, stored
 
 _FILE = "strata.db"
@@ -77,7 +78,7 @@ def open_writer(directory: Path) -> tuple[sqlite3.Connection, Signer]:
     """
     if exists(directory):
         ownership.check(directory)
-    connection, version = _open(directory, "mode=rw")
+    connection, version = _open(directory, write=True)
     if version < schema.VERSION:
         connection.close()
         raise StoreError(
@@ -108,64 +109,86 @@ def close_writer(connection: sqlite3.Connection) -> None:
 
 
 def open_reader(directory: Path) -> sqlite3.Connection:
-    """For reports, also while a run goes on, and of older versions. Raises StoreError when there is none to be read."""
-    connection, version = _open(directory, "mode=ro")
-    if version < schema.VERSION:
-        connection.executescript(schema.READ_OLDER[version])
+    """For reports, also while a run goes on, and of older versions. Raises StoreError when there is none to be read.
+
+    Nothing is written into `directory` but the index (`-shm`) that SQLite shares with a writer, where that is there.
+    """
+    connection, version = _open(directory)
+    try:
+        if version < schema.VERSION:
+            connection.executescript(schema.READ_OLDER[version])
+        foreign.restrict(connection)
+    except sqlite3.Error as error:
+        connection.close()
+        raise _unreadable(directory / _FILE, error) from error
     return connection
 
 
 def quarantine(connection: sqlite3.Connection) -> str | None:
     """Why the host must not be used before `strata clean`; None when it may be."""
-    row = connection.execute(
-        "SELECT kind, text FROM event WHERE kind IN ('quarantine', 'cleaned') ORDER BY id DESC LIMIT 1"
-    ).fetchone()
-    return str(row[1]) if row and row[0] == "quarantine" else None
+    row = rows.one(
+        connection,
+        rows.Event,
+        "SELECT at, kind, text FROM event WHERE kind IN ('quarantine', 'cleaned') ORDER BY id DESC LIMIT 1",
+    )
+    return row.text if row is not None and row.kind == "quarantine" else None
 
 
 def rule(connection: sqlite3.Connection) -> Rule | None:
     """The newest rule; None before the first."""
-    row = connection.execute(
-        "SELECT rounds, within, confidence, budget_s, design, certify, objective FROM rule ORDER BY id DESC LIMIT 1"
-    ).fetchone()
-    if row is None:
-        return None
-    rounds, within, confidence, budget_s, design, certify, objective = row
-    return Rule(rounds, within, confidence, budget_s, design, bool(certify), objective)
+    row = rows.one(
+        connection,
+        rows.Rule,
+        "SELECT rounds, within, confidence, budget_s, design, certify, objective FROM rule ORDER BY id DESC LIMIT 1",
+    )
+    return None if row is None else Rule(*row[:5], bool(row.certify), row.objective)
 
 
-def _open(directory: Path, how: str) -> tuple[sqlite3.Connection, int]:
-    """The connection, and the version of the store."""
+def _open(directory: Path, *, write: bool = False) -> tuple[sqlite3.Connection, int]:
+    """The connection, and the version of the store. The file may come from a stranger: its schema is checked."""
     path = directory / _FILE
-    if not path.exists():
+    if not os.path.lexists(path):
         raise StoreError(f"{directory} holds no run of Strata; give the directory that `strata run --out` made.")
+    foreign.check_files(path)
     try:
-        connection, version, has_run = _connect(path, how)
+        if write:
+            return _connect(path, path, "mode=rw")
+        with foreign.readable(path) as (file, mode):
+            return _connect(path, file, mode)
     except sqlite3.DatabaseError as error:
-        raise StoreError(
-            f"{path} cannot be read as a run of Strata ({error}); give another directory, or restore it from a copy."
-        ) from error
-    if version > schema.VERSION:
-        raise StoreError(f"{path} was made by a newer Strata (store version {version}); upgrade Strata to read it.")
-    if not has_run:
-        raise StoreError(f"{path} is not a run of Strata; give the directory that `strata run --out` made.")
-    return connection, version
+        raise _unreadable(path, error) from error
 
 
-def _connect(path: Path, how: str) -> tuple[sqlite3.Connection, int, bool]:
-    """The connection, the version of the store, and whether it is one."""
-    uri = f"{path.absolute().as_uri()}?{how}"
+def _unreadable(path: Path, error: sqlite3.Error) -> StoreError:
+    return StoreError(
+        f"{path} cannot be read as a run of Strata ({error}); give another directory, or restore it from a copy."
+    )
+
+
+def _connect(path: Path, file: Path, mode: str) -> tuple[sqlite3.Connection, int]:
+    """`file` opened, which is `path` or a copy of it."""
+    uri = f"{file.absolute().as_uri()}?{mode}"
     # Several visits at once share one writer, which sees to it that their transactions do not mix.
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE_S, check_same_thread=False)
     try:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        has_run = connection.execute("SELECT name FROM sqlite_master WHERE name = 'run'").fetchone()
-    except sqlite3.OperationalError:
+        return connection, _version(connection, path)
+    except BaseException as error:
         connection.close()
-        log = path.with_name(path.name + "-wal")
-        if how != "mode=ro" or (log.exists() and log.stat().st_size > 0):
-            raise
-        # A run that was killed wants files beside it even to be read. Where they cannot be made, and all of it is in
-        # this one file, it is read as it lies there.
-        return _connect(path, "mode=ro&immutable=1")
-    return connection, version, has_run is not None
+        # A killed run wants its index even to be read. Where nobody may make it and the log is empty, or where a
+        # journal is to be played back into a file that is only read, the file is read as it lies there.
+        if isinstance(error, sqlite3.OperationalError) and mode == "mode=ro" and not foreign.has_log(path):
+            return _connect(path, path, "mode=ro&immutable=1")
+        raise
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    foreign.harden(connection)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > schema.VERSION:
+        raise StoreError(f"{path} was made by a newer Strata (store version {version}); upgrade Strata to read it.")
+    if version not in (*schema.READ_OLDER, schema.VERSION):
+        raise StoreError(f"{path} is not a run of Strata; give the directory that `strata run --out` made.")
+    foreign.check_schema(connection, path)
+    if connection.execute("SELECT name FROM sqlite_master WHERE name = 'run'").fetchone() is None:
+        raise StoreError(f"{path} is not a run of Strata; give the directory that `strata run --out` made.")
+    return int(version)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sqlite3
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from strata.errors import StoreError
 from strata.model import (
@@ -20,20 +19,17 @@ from strata.model import (
     FailedVisit,
     Loss,
     Metric,
-    Outcome,
     Skipped,
     StepTime,
     TrialResult,
     View,
     WorkloadView,
 )
-from strata.store import database, samples
-from strata.store.encoding import decode_facts, decode_testbed
+from strata.store import database, foreign, rows, samples
+from strata.store.encoding import BadRow, decode_facts, decode_object, decode_testbed
 
 # Of each text that a failed trial left: the end, where programs say what went wrong.
 _EVIDENCE_CHARACTERS = 2000
-
-_LAST_DECISION = "SELECT text FROM event WHERE kind = 'decision' ORDER BY id DESC LIMIT 1"
 
 # What moved at the disks, for workloads that have no series of their own.
 _DISK_SERIES = ("disk.read_bytes", "disk.write_bytes")
@@ -55,33 +51,54 @@ class Status:
 
 
 def status(directory: Path) -> Status:
-    with closing(database.open_reader(directory)) as sql:
+    """Raises StoreError."""
+    with _reading(directory) as sql:
         return _status(sql)
 
 
+@contextmanager
+def _reading(directory: Path) -> Iterator[sqlite3.Connection]:
+    """Of one moment, though a run may be writing. What SQLite finds wrong with the file becomes a StoreError."""
+    with closing(database.open_reader(directory)) as sql:
+        try:
+            sql.execute("BEGIN")
+            yield sql
+        except BadRow as error:
+            raise StoreError(f"{directory}: {error}") from error
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"{directory}: the database is damaged or is not one that Strata wrote ({error}); restore it from a "
+                "copy, or run the campaign again."
+            ) from error
+
+
 def _status(sql: sqlite3.Connection) -> Status:
-    name, uuid = _one(sql, "SELECT name, uuid FROM run")
-    done = _one(sql, "SELECT count(DISTINCT attempt.visit) FROM ending JOIN attempt ON attempt.id = attempt")[0]
-    cut_off = _one(
+    run = _begun(rows.one(sql, rows.Identity, "SELECT name, uuid FROM run"))
+    # Not count(*) of a whole table: SQLite cannot be stopped in that, and broken pages may have no end.
+    done = _count(sql, "SELECT count(DISTINCT attempt.visit) FROM ending JOIN attempt ON attempt.id = attempt")
+    cut_off = _count(
         sql,
         "SELECT count(*) FROM attempt "
         "WHERE id NOT IN (SELECT attempt FROM ending) AND id NOT IN (SELECT attempt FROM lost)",
-    )[0]
-    left = _one(
+    )
+    left = _count(
         sql,
         "SELECT count(*) FROM journal WHERE undo_argv IS NOT NULL "
         f"AND coalesce({database.LAST_STATE}, '') NOT IN ('undone', 'discarded')",
-    )[0]
+    )
+    decision = rows.one(
+        sql, rows.Event, "SELECT at, kind, text FROM event WHERE kind = 'decision' ORDER BY id DESC LIMIT 1"
+    )
     return Status(
-        name,
-        uuid,
+        run.name,
+        run.uuid,
         _visits_planned(sql),
         done,
         cut_off,
-        _one(sql, "SELECT count(*) FROM lost")[0],
+        _count(sql, "SELECT count(*) FROM lost WHERE attempt IS NOT NULL"),
         left,
         database.quarantine(sql),
-        next((text for (text,) in sql.execute(_LAST_DECISION)), None),
+        None if decision is None else decision.text,
     )
 
 
@@ -101,48 +118,46 @@ class Written:
 
 def source(directory: Path) -> Written:
     """Raises StoreError when there is no run."""
-    with closing(database.open_reader(directory)) as sql:
-        row = sql.execute("SELECT source, description FROM run").fetchone()
-    if row is None:
-        raise StoreError(f"{directory} holds a run that never began; start it again with `strata run`.")
-    return Written(row[0], json.loads(row[1]))
+    with _reading(directory) as sql:
+        row = _begun(rows.one(sql, rows.Source, "SELECT source, description FROM run"))
+        return Written(row.source, decode_object(row.description))
 
 
 def view(directory: Path, *, series: bool = False) -> View:
-    """Raises StoreError when there is no run, or one whose plan was never stored.
+    """Raises StoreError when there is no run, one whose plan was never stored, or one that Strata did not write.
 
     `series`: all that only a whole report shows: the 1 s series of the workloads' metrics and of the disks from the
     sample files, and what the programs of failed trials said.
     """
-    with closing(database.open_reader(directory)) as sql:
-        # one read transaction: a picture of one moment, though a run may be writing
-        sql.execute("BEGIN")
+    with _reading(directory) as sql:
         return _view(sql, directory, series)
 
 
 def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
-    row = sql.execute("SELECT name, about, seed, strata, testbed, description FROM run").fetchone()
-    rule = database.rule(sql)
-    if row is None or rule is None:
-        raise StoreError(f"{directory} holds a run that never began; start it again with `strata run`.")
-    name, about, seed, version, testbed, description = row
-    stacks = dict(sql.execute("SELECT id, text FROM stack ORDER BY id"))
+    run = _begun(rows.one(sql, rows.Run, "SELECT name, about, seed, strata, testbed, description FROM run"))
+    rule = _begun(database.rule(sql))
+    described = list(rows.fetch(sql, rows.Stack, "SELECT id, text, factors FROM stack ORDER BY id"))
+    stacks = _unique("stack", ((row.id, row.text) for row in described))
     workloads = _workloads(sql)
     facts_id, facts, versions = _facts(sql)
     unable = _unable(sql, facts_id, stacks)
-    visits = {
-        attempt: (visit, stacks[stack], round_)
-        for attempt, visit, stack, round_ in sql.execute(
-            "SELECT attempt.id, visit.id, visit.stack, visit.round FROM attempt "
-            "JOIN visit ON visit.id = attempt.visit JOIN ending ON ending.attempt = attempt.id ORDER BY attempt.id"
+    ended = list(
+        rows.fetch(
+            sql,
+            rows.Ended,
+            "SELECT attempt.id, visit.id, visit.stack, visit.round, ending.failure FROM attempt "
+            "JOIN visit ON visit.id = attempt.visit JOIN ending ON ending.attempt = attempt.id ORDER BY attempt.id",
         )
-    }
+    )
+    visits = {row.attempt: (row.visit, _known(stacks, "stack", row.stack), row.round) for row in ended}
+    if len(visits) < len(ended):
+        raise BadRow("this run holds an attempt that ended twice; restore it from a copy.")
     visited = {stack for _, stack, _ in visits.values()}
     return View(
-        campaign=name,
-        profile=json.loads(description).get("profile"),
-        about=about,
-        seed=seed,
+        campaign=run.name,
+        profile=_profile(decode_object(run.description)),
+        about=run.about,
+        seed=run.seed,
         rule=rule,
         stacks=tuple(stacks.values()),
         workloads=tuple(workloads.values()),
@@ -150,56 +165,81 @@ def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
         steps=_steps(sql, visits),
         skipped=tuple(skip for skip in unable if skip.stack not in visited),
         halted=tuple(skip for skip in unable if skip.stack in visited),
-        failed=tuple(
-            FailedVisit(*visits[attempt], failure)
-            for attempt, failure in sql.execute(
-                "SELECT attempt, failure FROM ending WHERE failure IS NOT NULL ORDER BY attempt"
-            )
+        failed=tuple(FailedVisit(*visits[row.attempt], row.failure) for row in ended if row.failure is not None),
+        events=tuple(
+            Event(*event) for event in rows.fetch(sql, rows.Event, "SELECT at, kind, text FROM event ORDER BY id")
         ),
-        events=tuple(Event(*event) for event in sql.execute("SELECT at, kind, text FROM event ORDER BY id")),
         visits_planned=_visits_planned(sql),
         visits_done=len(visits),
         facts=facts,
-        versions={"strata": version, **versions},
+        versions={"strata": run.strata, **versions},
         commands=_commands(sql, visits),
         disks=tuple(
             Disk(*disk)
-            for disk in sql.execute("SELECT role, size_bytes, device, model, write_cache FROM disk ORDER BY position")
-        ),
-        machine_metrics={
-            metric.name: metric
-            for metric in (
-                Metric(*m)
-                for m in sql.execute(
-                    "SELECT name, unit, better, about FROM metric WHERE workload IS NULL ORDER BY rowid"
-                )
+            for disk in rows.fetch(
+                sql, rows.Disk, "SELECT role, size_bytes, device, model, write_cache FROM disk ORDER BY position"
             )
-        },
-        testbed=decode_testbed(testbed),
+        ),
+        machine_metrics=_metrics(sql, "workload IS NULL"),
+        testbed=decode_testbed(run.testbed),
         losses=tuple(
-            Loss(visit, stacks[stack], round_, reason, console)
-            for visit, stack, round_, reason, console in sql.execute(
+            Loss(row.visit, _known(stacks, "stack", row.stack), row.round, row.reason, row.console)
+            for row in rows.fetch(
+                sql,
+                rows.Lost,
                 "SELECT visit.id, visit.stack, visit.round, lost.reason, lost.console FROM lost "
-                "JOIN attempt ON attempt.id = lost.attempt JOIN visit ON visit.id = attempt.visit ORDER BY attempt.id"
+                "JOIN attempt ON attempt.id = lost.attempt JOIN visit ON visit.id = attempt.visit ORDER BY attempt.id",
             )
         ),
         evidence=_evidence(sql, visits) if series else (),
-        factors={text: json.loads(factors) for text, factors in sql.execute("SELECT text, factors FROM stack")},
+        factors={row.text: row.factors for row in described},
         open_visits=tuple(
-            (number, stacks[stack])
-            for number, stack in sql.execute(
-                "SELECT round, stack FROM visit WHERE id NOT IN (SELECT attempt.visit FROM attempt "
-                "JOIN ending ON ending.attempt = attempt.id) ORDER BY id"
+            (row.round, _known(stacks, "stack", row.stack))
+            for row in rows.fetch(
+                sql,
+                rows.Visit,
+                "SELECT id, stack, round FROM visit WHERE id NOT IN (SELECT attempt.visit FROM attempt "
+                "JOIN ending ON ending.attempt = attempt.id) ORDER BY id",
             )
         ),
     )
 
 
-def _one(sql: sqlite3.Connection, query: str) -> tuple[Any, ...]:
-    row = sql.execute(query).fetchone()
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _begun(row: V | None) -> V:
     if row is None:
-        raise StoreError("this run never began; start it again with `strata run`.")
-    return tuple(row)
+        raise BadRow("this run never began; start it again with `strata run`.")
+    return row
+
+
+def _count(sql: sqlite3.Connection, query: str) -> int:
+    return _begun(rows.one(sql, rows.Counted, query)).number
+
+
+def _unique(kind: str, named: Iterable[tuple[int, str]]) -> dict[int, str]:
+    """By id. Raises BadRow when two have the same id or text."""
+    pairs = list(named)
+    found = dict(pairs)
+    if len(set(found.values())) < len(pairs):
+        raise BadRow(f"this run holds a {kind} twice; restore it from a copy.")
+    return found
+
+
+def _known(found: Mapping[K, V], kind: str, key: K) -> V:
+    """Raises BadRow when a row speaks of another that is not there."""
+    if key not in found:
+        raise BadRow(f"this run speaks of a {kind} {ascii(key)[:60]} that it does not hold; restore it from a copy.")
+    return found[key]
+
+
+def _profile(description: Mapping[str, object]) -> str | None:
+    profile = description.get("profile")
+    if not isinstance(profile, str | None):
+        raise BadRow(f"this run holds the profile {ascii(profile)[:60]}, which is no text; restore it from a copy.")
+    return profile
 
 
 def _visits_planned(sql: sqlite3.Connection) -> int:
@@ -207,55 +247,67 @@ def _visits_planned(sql: sqlite3.Connection) -> int:
     that cannot run any more, those that ended. A rule that learns plans no more than the batch it asked for last."""
     rule = database.rule(sql)
     if rule is not None and rule.design != "rounds":
-        return int(
-            _one(
-                sql,
-                "SELECT count(*) FROM visit WHERE at = (SELECT max(at) FROM visit) "
-                "OR id IN (SELECT attempt.visit FROM attempt JOIN ending ON ending.attempt = attempt.id)",
-            )[0]
+        return _count(
+            sql,
+            "SELECT count(*) FROM visit WHERE at = (SELECT max(at) FROM visit) "
+            "OR id IN (SELECT attempt.visit FROM attempt JOIN ending ON ending.attempt = attempt.id)",
         )
     rounds = 0 if rule is None else rule.rounds
-    unable = set(sql.execute("SELECT stack FROM skip WHERE facts = (SELECT max(id) FROM facts)"))
-    visits = dict(sql.execute("SELECT stack, count(*) FROM visit GROUP BY stack"))
-    ended = dict(
-        sql.execute(
+    unable = {
+        row.number
+        for row in rows.fetch(sql, rows.Counted, "SELECT stack FROM skip WHERE facts = (SELECT max(id) FROM facts)")
+    }
+    visits = {
+        row.stack: row.number
+        for row in rows.fetch(sql, rows.OfStack, "SELECT stack, count(*) FROM visit GROUP BY stack")
+    }
+    ended = {
+        row.stack: row.number
+        for row in rows.fetch(
+            sql,
+            rows.OfStack,
             "SELECT stack, count(DISTINCT visit.id) FROM ending JOIN attempt ON attempt.id = ending.attempt "
-            "JOIN visit ON visit.id = attempt.visit GROUP BY stack"
+            "JOIN visit ON visit.id = attempt.visit GROUP BY stack",
         )
-    )
-    stacks = sql.execute("SELECT id FROM stack").fetchall()
-    return sum(ended.get(id_, 0) if (id_,) in unable else max(rounds, visits.get(id_, 0)) for (id_,) in stacks)
+    }
+    stacks = [row.number for row in rows.fetch(sql, rows.Counted, "SELECT id FROM stack")]
+    return sum(ended.get(id_, 0) if id_ in unable else max(rounds, visits.get(id_, 0)) for id_ in stacks)
+
+
+def _metrics(sql: sqlite3.Connection, which: str, parameters: tuple[object, ...] = ()) -> dict[str, Metric]:
+    """By name; of two with the same name the newest."""
+    query = f"SELECT name, unit, better, about FROM metric WHERE {which} ORDER BY rowid"
+    return {row.name: Metric(*row) for row in rows.fetch(sql, rows.Metric, query, parameters)}
 
 
 def _workloads(sql: sqlite3.Connection) -> dict[int, WorkloadView]:
     found = {}
-    for id_, text, name, primary in sql.execute("SELECT id, text, name, primary_metric FROM workload ORDER BY id"):
-        metrics = {
-            row[0]: Metric(*row)
-            for row in sql.execute(
-                "SELECT name, unit, better, about FROM metric WHERE workload = ? ORDER BY rowid", (id_,)
-            )
-        }
-        found[id_] = WorkloadView(text, name, metrics[primary], metrics)
+    query = "SELECT id, text, name, primary_metric FROM workload ORDER BY id"
+    described = list(rows.fetch(sql, rows.Workload, query))
+    _unique("workload", ((row.id, row.text) for row in described))
+    for row in described:
+        metrics = _metrics(sql, "workload = ?", (row.id,))
+        found[row.id] = WorkloadView(row.text, row.name, _known(metrics, "metric", row.primary_metric), metrics)
     return found
 
 
 def _facts(sql: sqlite3.Connection) -> tuple[int | None, Facts | None, dict[str, str]]:
-    row = sql.execute("SELECT id, facts, versions FROM facts ORDER BY id DESC LIMIT 1").fetchone()
-    if row is None:
+    looks = list(rows.fetch(sql, rows.Facts, "SELECT id, facts, versions FROM facts ORDER BY id"))
+    if not looks:
         return None, None, {}
     # What was measured before still stands beside its own caveats.
-    every = [decode_facts(text) for (text,) in sql.execute("SELECT facts FROM facts ORDER BY id")]
+    every = [decode_facts(row.facts) for row in looks]
     caveats = tuple(dict.fromkeys(caveat for facts in every for caveat in facts.caveats))
-    return row[0], replace(every[-1], caveats=caveats), json.loads(row[2])
+    return looks[-1].id, replace(every[-1], caveats=caveats), looks[-1].versions
 
 
 def _unable(sql: sqlite3.Connection, facts: int | None, stacks: dict[int, str]) -> tuple[Skipped, ...]:
     """What could not run when the machine was last looked at."""
     reasons: dict[int, list[str]] = {}
-    for stack, reason in sql.execute("SELECT stack, reason FROM skip WHERE facts = ? ORDER BY rowid", (facts,)):
-        reasons.setdefault(stack, []).append(reason)
-    return tuple(Skipped(stacks[stack], tuple(why)) for stack, why in reasons.items())
+    query = "SELECT stack, reason FROM skip WHERE facts = ? ORDER BY rowid"
+    for row in rows.fetch(sql, rows.Skip, query, (facts,)):
+        reasons.setdefault(row.stack, []).append(row.reason)
+    return tuple(Skipped(_known(stacks, "stack", stack), tuple(why)) for stack, why in reasons.items())
 
 
 def _trials(
@@ -266,57 +318,74 @@ def _trials(
     series: bool,
 ) -> tuple[TrialResult, ...]:
     figures: dict[int, dict[str, float]] = {}
-    for trial, metric, value in sql.execute("SELECT trial, metric, value FROM figure ORDER BY rowid"):
-        figures.setdefault(trial, {})[metric] = value
+    for figure in rows.fetch(sql, rows.Figure, "SELECT trial, metric, value FROM figure ORDER BY rowid"):
+        figures.setdefault(figure.trial, {})[figure.metric] = figure.value
     positions = {attempt: position for position, attempt in enumerate(visits)}
-    return tuple(
-        TrialResult(
-            visit=visits[attempt][0],
-            stack=visits[attempt][1],
-            round=visits[attempt][2],
-            order=positions[attempt],
-            workload=workloads[workload].text,
-            outcome=Outcome(outcome),
-            reason=reason,
-            started_at=at,
-            wall_s=wall_s,
-            metrics=figures.get(trial, {}),
-            series=samples.read(directory, trial, (*workloads[workload].metrics, *_DISK_SERIES)) if series else {},
-            flags=tuple(json.loads(flags)),
-            notes=tuple(json.loads(notes)),
+    found = []
+    query = "SELECT id, attempt, workload, outcome, reason, at, wall_s, flags, notes FROM trial ORDER BY id"
+    for row in rows.fetch(sql, rows.Trial, query):
+        if row.attempt not in visits:
+            continue
+        workload = _known(workloads, "workload", row.workload)
+        visit, stack, round_ = visits[row.attempt]
+        found.append(
+            TrialResult(
+                visit=visit,
+                stack=stack,
+                round=round_,
+                order=positions[row.attempt],
+                workload=workload.text,
+                outcome=row.outcome,
+                reason=row.reason,
+                started_at=row.at,
+                wall_s=row.wall_s,
+                metrics=figures.get(row.id, {}),
+                series=samples.read(directory, row.id, (*workload.metrics, *_DISK_SERIES)) if series else {},
+                flags=row.flags,
+                notes=row.notes,
+            )
         )
-        for trial, attempt, workload, outcome, reason, at, wall_s, flags, notes in sql.execute(
-            "SELECT id, attempt, workload, outcome, reason, at, wall_s, flags, notes FROM trial ORDER BY id"
-        )
-        if attempt in visits
-    )
+    return tuple(found)
 
 
 def _steps(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> tuple[StepTime, ...]:
     return tuple(
-        StepTime(visits[attempt][0], visits[attempt][1], layer, why, create_s, remove_s)
-        for attempt, layer, why, create_s, remove_s in sql.execute(
+        StepTime(visits[row.attempt][0], visits[row.attempt][1], row.layer, row.why, row.create_s, row.remove_s)
+        for row in rows.fetch(
+            sql,
+            rows.Step,
             "SELECT attempt, layer, why, "
             "(SELECT duration_s FROM journal_state WHERE journal = journal.id AND state = 'done'), "
             "(SELECT duration_s FROM journal_state WHERE journal = journal.id AND state = 'undone') "
-            "FROM journal WHERE attempt IS NOT NULL ORDER BY id"
+            "FROM journal WHERE attempt IS NOT NULL ORDER BY id",
         )
-        if attempt in visits
+        if row.attempt in visits
     )
 
 
 def _evidence(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> tuple[Evidence, ...]:
     """What was kept of trials without a figure."""
+    foreign.limit_cells(sql, foreign.MAX_OUTPUT_BYTES)
     return tuple(
-        Evidence(visits[attempt][0], visits[attempt][1], text, shlex.join(json.loads(argv)), exit_code, stdout, stderr)
-        for attempt, text, argv, exit_code, stdout, stderr in sql.execute(
+        Evidence(
+            visits[row.attempt][0],
+            visits[row.attempt][1],
+            row.workload,
+            shlex.join(row.argv),
+            row.exit_code,
+            row.stdout,
+            row.stderr,
+        )
+        for row in rows.fetch(
+            sql,
+            rows.Evidence,
             "SELECT evidence.attempt, workload.text, evidence.argv, evidence.exit_code, "
             "substr(evidence.stdout, ?1), substr(evidence.stderr, ?1) FROM evidence "
             "JOIN trial ON trial.attempt = evidence.attempt JOIN workload ON workload.id = trial.workload "
             "WHERE workload.text = evidence.layer AND trial.outcome = 'failed' ORDER BY evidence.rowid",
             (-_EVIDENCE_CHARACTERS,),
         )
-        if attempt in visits
+        if row.attempt in visits
     )
 
 
@@ -327,12 +396,10 @@ def _commands(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) 
         first.setdefault(stack, attempt)
     found = {}
     for stack, attempt in first.items():
-        built = sql.execute(
-            "SELECT do_argv, undo_argv FROM journal WHERE attempt = ? ORDER BY id", (attempt,)
-        ).fetchall()
-        measured = sql.execute("SELECT argv FROM trial WHERE attempt = ? ORDER BY id", (attempt,)).fetchall()
-        trials = [argv for (row,) in measured for argv in json.loads(row)]
-        removed = [json.loads(undo) for _, undo in reversed(built) if undo]
-        commands = [*(json.loads(do) for do, _ in built), *trials, *removed]
-        found[stack] = tuple(shlex.join(argv) for argv in commands)
+        query = "SELECT do_argv, undo_argv FROM journal WHERE attempt = ? ORDER BY id"
+        built = list(rows.fetch(sql, rows.Journaled, query, (attempt,)))
+        query = "SELECT argv FROM trial WHERE attempt = ? ORDER BY id"
+        measured = [argv for row in rows.fetch(sql, rows.Commands, query, (attempt,)) for argv in row.argv]
+        removed = [row.undo_argv for row in reversed(built) if row.undo_argv]
+        found[stack] = tuple(shlex.join(argv) for argv in (*(row.do_argv for row in built), *measured, *removed))
     return found

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from strata import parquet
+from strata.errors import StoreError
+
 Series = Mapping[str, Sequence[tuple[float, float]]]
+
+# A trial of a whole day leaves about 100 series with one point a second: 9 million rows, of which a report reads some.
+_MAX_FILE_BYTES = 256 << 20
+_MAX_ROWS = 10_000_000
+_MAX_UNPACKED_BYTES = 512 << 20
+
+_COLUMNS = {"series": parquet.Physical.TEXT, "t_s": parquet.Physical.DOUBLE, "value": parquet.Physical.DOUBLE}
 
 
 def path_of(directory: Path, trial: int) -> Path:
@@ -41,14 +52,69 @@ def write(directory: Path, trial: int, series: Series) -> None:
 
 
 def read(directory: Path, trial: int, names: Sequence[str]) -> dict[str, tuple[tuple[float, float], ...]]:
-    """The named series that the trial has; {} when it left no samples."""
-    import polars
+    """The named series that the trial has; {} when it left no samples. Points that are not finite are left out.
 
-    path = path_of(directory, trial)
-    if not path.exists():
+    Raises StoreError when the file is not one that `write` makes: it may come from a stranger.
+    """
+    data = _content(directory, trial)
+    if data is None:
         return {}
-    frame = polars.read_parquet(path).filter(polars.col("series").is_in(list(names)))
+    try:
+        table = parquet.check(data, max_rows=_MAX_ROWS, max_bytes=_MAX_UNPACKED_BYTES)
+        if table.columns != _COLUMNS:
+            raise ValueError(f"its columns are {', '.join(map(ascii, table.columns))}")
+        return _read(parquet.without_arrow_schema(data), names)
+    except ValueError as error:
+        raise _refusal(path_of(directory, trial), str(error)) from error
+
+
+def _read(data: bytes, names: Sequence[str]) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Raises ValueError."""
+    import polars
+    from polars.exceptions import PanicException, PolarsError
+
+    column = polars.col
+    try:
+        frame = polars.read_parquet(io.BytesIO(data), columns=list(_COLUMNS), use_statistics=False).filter(
+            column("series").is_in(list(names)) & column("t_s").is_finite() & column("value").is_finite()
+        )
+    # PanicException is no Exception: a library that panics on a broken file must not end the process.
+    except (PolarsError, PanicException) as error:
+        raise ValueError(f"polars cannot read it: {str(error).partition(chr(10))[0]}") from error
     found: dict[str, list[tuple[float, float]]] = {}
     for name, t_s, value in frame.iter_rows():
         found.setdefault(name, []).append((t_s, value))
     return {name: tuple(points) for name, points in found.items()}
+
+
+def _content(directory: Path, trial: int) -> bytes | None:
+    """None when there is no such file. Nothing is opened through a link, and no pipe or device is waited for."""
+    path = path_of(directory, trial)
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _refusal(path.parent, f"it cannot be opened as a directory ({error.strerror})") from error
+    try:
+        file = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _refusal(path, f"it cannot be opened as a file ({error.strerror})") from error
+    finally:
+        os.close(folder)
+    with os.fdopen(file, "rb") as opened:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise _refusal(path, "it is not a regular file")
+        if status.st_size > _MAX_FILE_BYTES:
+            raise _refusal(path, f"it has {status.st_size} bytes, more than {_MAX_FILE_BYTES}")
+        return opened.read(_MAX_FILE_BYTES)
+
+
+def _refusal(path: Path, why: str) -> StoreError:
+    return StoreError(
+        f"{path} is no sample file as Strata writes them: {why}; restore it from a copy, or remove it to see the run "
+        "without these series."
+    )

@@ -99,15 +99,20 @@ CREATE TEMP TABLE lost (attempt INTEGER, at REAL, reason TEXT, console TEXT);
 READ_OLDER = {1: READ_VERSION_1, 2: READ_VERSION_2, 3: READ_VERSION_3, 4: ""}
 
 
+def triggers() -> dict[str, str]:
+    """Name -> DDL."""
+    return {
+        f"{name}_no_{action.lower()}": f"CREATE TRIGGER {name}_no_{action.lower()} BEFORE {action} ON {name} "
+        f"BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END"
+        for name in TABLES
+        for action in ("UPDATE", "DELETE")
+    }
+
+
 def script() -> str:
     """The DDL of a new database."""
     parts = [f"CREATE TABLE {name} (signature BLOB NOT NULL, {columns});" for name, columns in TABLES.items()]
-    for name in TABLES:
-        for action in ("UPDATE", "DELETE"):
-            parts.append(
-                f"CREATE TRIGGER {name}_no_{action.lower()} BEFORE {action} ON {name} "
-                f"BEGIN SELECT RAISE(ABORT, 'the store is append-only'); END;"
-            )
+    parts += [f"{trigger};" for trigger in triggers().values()]
     return "\n".join(parts) + _INDEXES + f"PRAGMA user_version = {VERSION};"
 
 
