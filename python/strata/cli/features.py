@@ -12,8 +12,8 @@ from strata import layers, workloads
 from strata.advice.judge import ends_in
 from strata.campaign import parse_stacks
 from strata.cli import kept as kept_stacks
+from strata.cli import page_file, written
 from strata.cli import run as running
-from strata.cli import written
 from strata.errors import BadInput, Refused
 from strata.model import Kind, Outcome, Stack, View
 from strata.probes import PREFIX, STACKS
@@ -43,7 +43,7 @@ def features(
     directories = kept(out) if shown else _try(what or STACKS, out, sizes, where)
     found = matrix_of(directories)
     page = out / "features.html"
-    page.write_text(pages.features(found), encoding="utf-8")
+    page_file.write(page, pages.features(found))
     if as_json:
         sys.stdout.write(report.as_json(found))
     else:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from strata.cli import page_file
 from strata.errors import BadInput
 from strata.model import View
 from strata.report.model import ReportModel
@@ -92,7 +93,5 @@ def write_report(model: ReportModel, path: Path, choosing: Choosing | None = Non
     """Whole or not at all; returns `path`."""
     from strata.report import html
 
-    partial = path.with_name(path.name + ".new")
-    partial.write_text(html.render(model, choosing or html.Choosing()), encoding="utf-8")
-    partial.rename(path)
+    page_file.write(path, html.render(model, choosing or html.Choosing()))
     return path

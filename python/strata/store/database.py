@@ -118,7 +118,7 @@ def open_reader(directory: Path) -> sqlite3.Connection:
         if version < schema.VERSION:
             connection.executescript(schema.READ_OLDER[version])
         foreign.restrict(connection)
-    except sqlite3.Error as error:
+    except foreign.DAMAGE as error:
         connection.close()
         raise _unreadable(directory / _FILE, error) from error
     return connection
@@ -155,11 +155,11 @@ def _open(directory: Path, *, write: bool = False) -> tuple[sqlite3.Connection, 
             return _connect(path, path, "mode=rw")
         with foreign.readable(path) as (file, mode):
             return _connect(path, file, mode)
-    except sqlite3.DatabaseError as error:
+    except foreign.DAMAGE as error:
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: sqlite3.Error) -> StoreError:
+def _unreadable(path: Path, error: Exception) -> StoreError:
     return StoreError(
         f"{path} cannot be read as a run of Strata ({error}); give another directory, or restore it from a copy."
     )

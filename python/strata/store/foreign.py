@@ -21,11 +21,15 @@ MAX_FILE_BYTES = 4 << 30
 _MAX_CELL_BYTES = 64 << 20  # the text of a campaign with its files
 MAX_OUTPUT_BYTES = 600 << 20  # what a program printed (hosts.messages.OUTPUT_LIMIT_BYTES, and the rest of its row)
 _MAX_SCHEMA_ROWS = 500  # tables, triggers and indexes; Strata makes about 60
-# The report of 10,000 trials takes about 100 million steps; endless queries end after about a minute.
-_STEPS_A_CALL, _MAX_CALLS = 1_000_000, 3_000
+# Steps of SQLite's virtual machine, by all queries of one connection. The report of 10,000 trials with a million
+# figures takes 8 million; a query without end takes a few seconds for these.
+_STEPS_A_CALL, _MAX_CALLS = 1_000_000, 100
 
 _JOURNAL, _WAL, _INDEX = "-journal", "-wal", "-shm"  # what SQLite puts beside a database
 _END_OF_SUPER_NAME = bytes.fromhex("d9d505f920a163d7")  # the last 8 bytes of a journal that names another file
+
+DAMAGE = (sqlite3.Error, UnicodeDecodeError)
+"""What a damaged file raises; UnicodeDecodeError when a message of SQLite quotes a name that is no text."""
 
 _INSTEAD = "Give the directory that `strata run --out` made, or restore it from a copy."
 
@@ -149,10 +153,14 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
         if kind != "table" or name not in schema.TABLES or not (sql or "").startswith("CREATE TABLE"):
             raise _not_ours(path, f"it has a {kind} named {name!a}")
     for name in {name for kind, name, _, _ in rows if kind == "table"}:
+        columns = connection.execute("SELECT name, type, pk, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
         # 1: of a virtual table; 2 and 3: computed by an expression
-        columns = connection.execute("SELECT name FROM pragma_table_xinfo(?) WHERE hidden != 0", (name,)).fetchall()
-        if columns:
-            raise _not_ours(path, f"the column {columns[0][0]!a} of its table {name} is computed")
+        if computed := [column for column, _, _, hidden in columns if hidden]:
+            raise _not_ours(path, f"the column {computed[0]!a} of its table {name} is computed")
+        # A table in the order of its keys needs no sorting, which may take any room in temporary files.
+        keys = [(column, kind) for column, kind, pk, _ in columns if pk]
+        if keys != ([(schema.KEYS[name], "INTEGER")] if name in schema.KEYS else []):
+            raise _not_ours(path, f"the key of its table {name} is not what it should be")
 
 
 def _not_ours(path: Path, why: str) -> StoreError:
@@ -174,6 +182,7 @@ def restrict(connection: sqlite3.Connection) -> None:
     connection.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, 100)
     connection.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 100)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.execute("PRAGMA automatic_index = OFF")
     connection.execute("PRAGMA query_only = ON")
     connection.set_authorizer(_authorize)
     calls = iter(range(_MAX_CALLS))

@@ -65,7 +65,7 @@ def _reading(directory: Path) -> Iterator[sqlite3.Connection]:
             yield sql
         except BadRow as error:
             raise StoreError(f"{directory}: {error}") from error
-        except sqlite3.Error as error:
+        except foreign.DAMAGE as error:
             raise StoreError(
                 f"{directory}: the database is damaged or is not one that Strata wrote ({error}); restore it from a "
                 "copy, or run the campaign again."
@@ -175,9 +175,10 @@ def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
         versions={"strata": run.strata, **versions},
         commands=_commands(sql, visits),
         disks=tuple(
-            Disk(*disk)
-            for disk in rows.fetch(
-                sql, rows.Disk, "SELECT role, size_bytes, device, model, write_cache FROM disk ORDER BY position"
+            Disk(disk.role, disk.size_bytes, disk.device, disk.model, disk.write_cache)
+            for disk in sorted(
+                rows.fetch(sql, rows.Disk, "SELECT position, role, size_bytes, device, model, write_cache FROM disk"),
+                key=lambda row: row.position,
             )
         ),
         machine_metrics=_metrics(sql, "workload IS NULL"),
@@ -366,6 +367,15 @@ def _steps(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> 
 def _evidence(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> tuple[Evidence, ...]:
     """What was kept of trials without a figure."""
     foreign.limit_cells(sql, foreign.MAX_OUTPUT_BYTES)
+    kept = rows.fetch(
+        sql,
+        rows.Evidence,
+        "SELECT evidence.rowid, evidence.attempt, workload.text, evidence.argv, evidence.exit_code, "
+        "substr(evidence.stdout, ?1), substr(evidence.stderr, ?1) FROM evidence "
+        "JOIN trial ON trial.attempt = evidence.attempt JOIN workload ON workload.id = trial.workload "
+        "WHERE workload.text = evidence.layer AND trial.outcome = 'failed'",
+        (-_EVIDENCE_CHARACTERS,),
+    )
     return tuple(
         Evidence(
             visits[row.attempt][0],
@@ -376,15 +386,7 @@ def _evidence(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) 
             row.stdout,
             row.stderr,
         )
-        for row in rows.fetch(
-            sql,
-            rows.Evidence,
-            "SELECT evidence.attempt, workload.text, evidence.argv, evidence.exit_code, "
-            "substr(evidence.stdout, ?1), substr(evidence.stderr, ?1) FROM evidence "
-            "JOIN trial ON trial.attempt = evidence.attempt JOIN workload ON workload.id = trial.workload "
-            "WHERE workload.text = evidence.layer AND trial.outcome = 'failed' ORDER BY evidence.rowid",
-            (-_EVIDENCE_CHARACTERS,),
-        )
+        for row in sorted(kept, key=lambda row: row.position)
         if row.attempt in visits
     )
 

@@ -118,6 +118,7 @@ class Skip(NamedTuple):
 
 
 class Disk(NamedTuple):
+    position: Number
     role: Name
     size_bytes: Count
     device: Name | None
@@ -167,6 +168,7 @@ class Commands(NamedTuple):
 
 
 class Evidence(NamedTuple):
+    position: Number
     attempt: Id
     workload: Name
     argv: Argv

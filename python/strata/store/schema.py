@@ -69,6 +69,9 @@ TABLES = {
     "event": "id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL",
 }
 
+KEYS = {name: columns.split()[0] for name, columns in TABLES.items() if "INTEGER PRIMARY KEY" in columns}
+"""The tables whose rows have a number, and its column."""
+
 _INDEXES = """
 CREATE INDEX journal_by_attempt ON journal (attempt);
 CREATE INDEX journal_state_by_journal ON journal_state (journal);
