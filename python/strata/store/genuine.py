@@ -30,8 +30,6 @@ def origin(directory: Path, uuid: str) -> Origin:
 
 
 def _check(sql: sqlite3.Connection, directory: Path) -> Signer:
-    # Nothing that the file defines calls a function with side effects, or a virtual table.
-    sql.execute("PRAGMA trusted_schema = OFF")
     if sql.execute(schema.SCHEMA).fetchall() != schema.definitions():
         _refuse(directory, "has tables, triggers or views in its database that Strata did not make")
     runs = sql.execute("SELECT uuid, machine, directory FROM run").fetchall()

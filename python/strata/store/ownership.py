@@ -15,10 +15,6 @@ _NAMES = ("strata.db", "strata.db-wal", "strata.db-shm", "strata.db-journal", "l
 # `work` is made by the commands of a visit under the user's umask, and holds nothing that is trusted.
 _MAY_BE_SHARED = frozenset({"work"})
 
-# At the end of a rollback journal that belongs to several databases. SQLite then opens the file that the journal names,
-# and may delete it; a run never has such a journal (https://sqlite.org/fileformat.html#the_rollback_journal).
-_SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
-
 
 def check(directory: Path) -> None:
     """Raises Refused unless `directory` and what Strata keeps in it belong to this user and are closed to others."""
@@ -43,7 +39,6 @@ def check(directory: Path) -> None:
         _check_owner(path, status)
         if name not in _MAY_BE_SHARED:
             _check_mode(path, status)
-    _check_journal(directory / "strata.db-journal")
 
 
 def check_parents(directory: Path) -> None:
@@ -91,14 +86,3 @@ def _check_mode(path: Path, status: os.stat_result) -> None:
             f"{path} is writable by other users (mode {mode:04o}), who could change what Strata does there; "
             f"run `chmod go-w {path}`, or give another directory."
         )
-
-
-def _check_journal(path: Path) -> None:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(path.stat().st_size - len(_SUPER_JOURNAL), 0))
-            end = file.read(len(_SUPER_JOURNAL))
-    except FileNotFoundError:
-        return
-    if end == _SUPER_JOURNAL:
-        raise Refused(f"{path} names another file, which SQLite would open and may delete; {_READ}")

@@ -145,7 +145,7 @@ def test_a_reader_makes_no_file(run: Path, log: bool) -> None:
     with closing(sqlite3.connect(run / "strata.db")) as sql:
         sql.execute("PRAGMA journal_mode = WAL")
         if log:
-            sql.execute("INSERT INTO event (at, kind, text) VALUES (9, 'decision', 'in the log')")
+            sql.execute("INSERT INTO event (at, kind, text, signature) VALUES (9, 'decision', 'in the log', x'')")
             sql.commit()
             for name in ("strata.db", "strata.db-wal"):
                 shutil.copy(run / name, run / f"{name}.kept")
