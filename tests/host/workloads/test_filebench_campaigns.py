@@ -72,3 +72,67 @@ def test_a_program_of_ones_own_with_commands_runs_when_these_are_allowed(tmp_pat
     (trial,) = reader.view(tmp_path / "run").trials
     assert trial.outcome is Outcome.OK, trial.reason
     assert trial.metrics["ops"] > 0 and trial.metrics["read_ops"] > 0
+
+
+# Each is a program from a stranger, and what is said of it. OUT is a directory that is not the target.
+HOSTILE = {
+    "system": ('system "touch OUT/owned"', "--system skip"),
+    "load": ('load "/etc/passwd"', "load reads another file"),
+    "cvar": ("define cvar name=cvar1,type=OUT/evil.so", "'cvar' cannot be defined"),
+    "posset": ("define posset name=x,type=rnd", "posset"),
+}
+ESCAPING = {
+    "absolute": "define fileset name=more,path=OUT,entries=2,filesize=1k,dirwidth=20,prealloc",
+    "variable": "set $dir=OUT\ndefine fileset name=more,path=$dir/below,entries=2,filesize=1k,dirwidth=20,prealloc",
+    "link": "define fileset name=more,path=$dir/../../link,entries=2,filesize=1k,dirwidth=20,prealloc",
+    "name": 'define fileset name="../../more",path=$dir,entries=2,filesize=1k,dirwidth=20,prealloc',
+}
+
+
+def hostile(tmp_path: Path, line: str) -> Path:
+    out = tmp_path / "elsewhere"
+    out.mkdir(exist_ok=True)
+    program = tmp_path / f"{abs(hash(line))}.f"
+    text = SHIPPED_LIKE.replace('system "sync"\n', "").replace("create files\n", f"{line}\ncreate files\n")
+    program.write_text(text.replace("OUT", str(out)))
+    return program
+
+
+def test_programs_that_would_do_more_than_io_are_refused_together(tmp_path: Path) -> None:
+    loads = [f"wml:{hostile(tmp_path, line)}(runtime=1s)" for line, _ in HOSTILE.values()]
+    refused = run(tmp_path / "run", *loads)
+    assert refused.returncode != 0
+    for _, words in HOSTILE.values():
+        assert words in refused.stderr, (words, refused.stderr)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def existing(tmp_path: Path, program: Path) -> subprocess.CompletedProcess[str]:
+    argv = [STRATA, "run", f"existing({tmp_path / 'target'})", "-w", f"wml:{program}(runtime=1s)", "--rounds", "1"]
+    argv += ["--out", str(tmp_path / "run")]
+    return subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def test_what_names_a_file_in_filebench_writes_none(tmp_path: Path) -> None:
+    """As its 1.4.9 has them: they are read and do nothing here."""
+    (tmp_path / "target").mkdir()
+    done = existing(tmp_path, hostile(tmp_path, 'log "OUT/owned"\nstats dump "OUT/owned"\nstats xmldump "OUT/owned"'))
+    assert done.returncode == 0, done.stderr
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("name", ESCAPING)
+def test_a_program_whose_files_would_lie_elsewhere_never_runs(tmp_path: Path, name: str) -> None:
+    (tmp_path / "target").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    program = hostile(tmp_path, ESCAPING[name])
+    precious = tmp_path / "elsewhere" / "more"
+    precious.mkdir()
+    (precious / "kept").touch()
+    done = existing(tmp_path, program)
+    assert done.returncode != 0, done
+    assert [path.relative_to(tmp_path / "elsewhere") for path in (tmp_path / "elsewhere").rglob("*")] == [
+        Path("more"),
+        Path("more/kept"),
+    ]
+    assert not list((tmp_path / "target").iterdir())
