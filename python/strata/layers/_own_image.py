@@ -30,13 +30,35 @@ _HYPER_V = "host,hv_relaxed,hv_vapic,hv_spinlocks=0x1fff,hv_time,hv_vpindex,hv_s
 
 
 # $1 the user's image, $2 their key, $3 what is made. A name does not tell the format: clouds' images are qcow2 and end
-# in .img.
+# in .img. An image may come from a stranger and name other files, which QEMU would open as root and show to the guest:
+# so its format is told by its first bytes, before QEMU looks at it, and one that can name a file is refused.
+# Sources: QEMU's docs/interop/qcow2.txt (a backing file at byte 8, bit 2 of the incompatible features at byte 72),
+# block/vhdx.c, block/vdi.c, block/vpc.c; those refused: block/vmdk.c, block/qed.c, block/parallels.c.
 _OVERLAY = """\
 for file in "$1" "$2"; do
   if [ ! -r "$file" ]; then echo "$file cannot be read; say where it is (image=, key=)" >&2; exit 1; fi
 done
-format=$(qemu-img info --force-share -- "$1" | sed -n 's/^file format: //p' | head -n 1)
-qemu-img create -q -f qcow2 -b "$1" -F "${format:-raw}" -- "$3\""""
+refuse() {
+  echo "$1 $2, and the guest could read whatever file that is; make one image of it on a machine that you trust" \
+    "(qemu-img convert -O qcow2 OLD NEW)" >&2
+  exit 1
+}
+bytes() { od -A n -t x1 -j "$2" -N "$3" -- "$1" | tr -d ' \\n'; }
+case $(bytes "$1" 0 8) in
+  514649fb*)
+    format=qcow2
+    [ "$(bytes "$1" 8 8)" = 0000000000000000 ] || refuse "$1" "names a backing file"
+    case $(bytes "$1" 4 4)$(bytes "$1" 79 1) in
+      00000002* | 00000003?[012389abAB]) ;;
+      *) refuse "$1" "keeps its data in another file, or is of an unknown version" ;;
+    esac ;;
+  7668647866696c65) format=vhdx ;;
+  3c3c3c20*) format=vdi ;;
+  636f6e6563746978) format=vpc ;;
+  4b444d56* | 434f5744* | 2320446973* | 51454400* | 57697468*) refuse "$1" "is of a format that can name other files" ;;
+  *) format=raw ;;
+esac
+qemu-img create -q -f qcow2 -b "$1" -F "$format" -- "$3\""""
 
 # $1 directory, $2 the first port to try, $3 ssh up to the port, as a shell reads it, $4 user, the rest: QEMU and its
 # arguments. What has no console for us is ready when it answers by ssh; `exit` is a command of every shell.
