@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from strata.errors import BadInput, Interrupted
 from strata.hosts import ssh
@@ -16,6 +15,7 @@ from strata.lab import cache as caches
 from strata.lab import emulator, image, machine, models
 from strata.lab.machine import Machine
 from strata.lab.qemu import MachineSpec
+from strata.lab.scratch import scratch
 from strata.lab.spec import LabSpec
 from strata.model import Disk
 from strata.run.signals import Interrupts
@@ -35,11 +35,11 @@ def shell(debian: int, features: str | None, kernel: str | None, disks: Sequence
     asked = _disks(disks)
     interrupts = Interrupts()
     try:
-        with interrupts.listening(), TemporaryDirectory(prefix="strata-lab-shell-") as directory:
+        with interrupts.listening(), scratch("shell") as directory:
             found = image.find(LabSpec(debian, kernel, wanted), caches.default())
             accel = emulator.accelerator("real", found, _MARKER)
             state = machine.saved(MachineSpec(found, Path(engine_path()), accel=accel), _MARKER, _say, interrupts)
-            running = machine.resume(state, _MARKER, Path(directory))
+            running = machine.resume(state, _MARKER, directory)
             try:
                 _plug(running, asked)
                 argv = ssh.client(running.server)

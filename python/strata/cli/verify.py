@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import typer
 
 from strata.cli import watch
+from strata.lab.scratch import scratch
 from strata.run import lock, verify
 from strata.run.signals import Interrupts
 from strata.store import reader
@@ -20,8 +20,8 @@ _SHOWN = 20
 def verify_run(directory: Path, out: Path | None, jobs: int, as_json: bool) -> None:
     reader.status(directory)  # refuses what is no run before a machine is started
     interrupts = Interrupts()
-    with TemporaryDirectory(prefix="strata-verify-") as scratch, interrupts.listening():
-        again = out or Path(scratch) / "run"
+    with scratch("verify") as temporary, interrupts.listening():
+        again = out or temporary / "run"
         with lock.locked(again), watch.listener(again, sys.stderr) as listener:
             found, machines = verify.verify(directory, again, jobs, interrupts, listener, _say)
     if as_json:

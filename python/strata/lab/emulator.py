@@ -7,7 +7,6 @@ import os
 import platform
 import re
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from strata.errors import CommandFailed, Refused
 from strata.hosts.local import LocalHost
@@ -15,6 +14,7 @@ from strata.hosts.process import Started
 from strata.lab import qemu
 from strata.lab.image import Image
 from strata.lab.qemu import Clock
+from strata.lab.scratch import scratch
 from strata.model import Command
 from strata.processors import Accel
 
@@ -72,10 +72,10 @@ def bare_accelerator(marker: str) -> Accel:
 
 def carries_out(marker: str, accel: Accel) -> bool:
     """Whether a machine ends as its boot sector says."""
-    with TemporaryDirectory(prefix="strata-kvm-") as directory:
-        disk = Path(directory) / "disk"
+    with scratch("kvm") as directory:
+        disk = directory / "disk"
         disk.write_bytes(qemu.BOOT_SECTOR)
-        process = Started(qemu.bare_probe(disk, accel), marker=marker, log=Path(directory) / "log")
+        process = Started(qemu.bare_probe(disk, accel), marker=marker, log=directory / "log")
         try:
             for _ in range(int(_PROBE_S * 10)):
                 if process.wait(0.1):
@@ -94,8 +94,8 @@ def nests() -> bool:
 
 
 def _kvm_works(kernel: Path, marker: str) -> bool:
-    with TemporaryDirectory(prefix="strata-kvm-") as directory:
-        console, log = Path(directory) / "console", Path(directory) / "log"
+    with scratch("kvm") as directory:
+        console, log = directory / "console", directory / "log"
         process = Started(qemu.probe(kernel, console), marker=marker, log=log)
         try:
             for _ in range(int(_PROBE_S * 10)):

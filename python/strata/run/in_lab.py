@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from strata import layers
 from strata.campaign import Campaign
@@ -22,6 +21,7 @@ from strata.lab import cache as caches
 from strata.lab.machine import Machine, SavedState
 from strata.lab.models import DiskModel
 from strata.lab.qemu import MachineSpec
+from strata.lab.scratch import scratch
 from strata.lab.spec import LabSpec
 from strata.model import Beside, Command, Disk, Facts, GuestImage, Hungry, Stack, Testbed
 from strata.run import beside, features, layout, unfit
@@ -106,7 +106,7 @@ class LabSites:
 
     @contextmanager
     def look(self, variant: str) -> Iterator[Host]:
-        with TemporaryDirectory(prefix="strata-lab-") as directory, self._machine(variant, Path(directory), 0) as both:
+        with scratch("look") as directory, self._machine(variant, directory, 0) as both:
             if self.testbed.clock == "virtual" and self._served():
                 said = both[1].run(Command(("cat", models.COST_FILE))).stdout.strip()
                 self._cost_us = int(said) / 1000 if said.isdecimal() else None
@@ -161,7 +161,7 @@ class LabSites:
         if self.testbed.clock == "virtual" and (reasons := models.reasons_against(taken, self.testbed.memory_bytes)):
             raise Refused(reasons)
         directory = self.work / str(attempt)
-        directory.mkdir(parents=True)
+        directory.mkdir(mode=0o700, parents=True)
         guest_number = layout.guest_count(stack, layers.drivers())
         try:
             with self._machine(self.variant(stack), directory, seed) as (running, host):

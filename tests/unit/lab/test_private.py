@@ -13,6 +13,7 @@ from strata.hosts.fake import FakeHost
 from strata.lab import bootstrap, private
 from strata.lab import cache as caches
 from strata.lab.bootstrap import Site
+from strata.lab.scratch import scratch
 from strata.lab.sources import Mirror
 
 OTHER = 4242
@@ -164,3 +165,29 @@ def test_a_sticky_folder_above_is_no_reason(tmp_path: Path) -> None:
     assert private.reason_against(tmp_path / "shared") is not None
     (tmp_path / "file").touch()
     assert "Not a directory" in str(private.reason_against(tmp_path / "file" / "below"))
+
+
+# ---------------------------------------------------------------- folders for as long as a block lasts
+
+
+def test_what_a_killed_process_left_is_removed_and_what_lives_or_is_not_ours_stays(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = shared / "strata-verify-left"
+    (left / "run").mkdir(parents=True)
+    (left / "run" / "strata.db").write_text("much")
+    (shared / "strata-verify-file").touch()
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (shared / "strata-verify-link").symlink_to(precious)
+    with scratch("verify") as lives, scratch("verify") as other:
+        assert lives.is_dir() and lives != other, "one that is in use stays"
+        assert lives.stat().st_mode & 0o777 == 0o700
+        assert not left.exists()
+    assert precious.exists()
+    assert sorted(path.name for path in shared.iterdir()) == ["strata-verify-file", "strata-verify-link"]
+    left.mkdir()
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + OTHER)
+    with scratch("verify"):
+        assert left.exists(), "another user's stays"
