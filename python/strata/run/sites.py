@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from strata.errors import Refused
 from strata.hosts.base import Host
 from strata.model import Beside, Command, Disk, Facts, GuestImage, Stack
 from strata.run import claims
@@ -20,6 +21,9 @@ ONLY_HERE = (
     "Strata starts guests on the machine that it runs on, not yet on one reached by ssh; run it there, or take the "
     "layer vm away."
 )
+
+# On a machine reached by ssh it lies where everybody may write, and its name is known once the run began.
+_OWN_DIRECTORY = 'mkdir -p -- "$1" && [ ! -L "$1" ] && [ -O "$1" ]'
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,11 @@ class LastingSites:
     def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
         # Somebody may have taken a device since the last visit.
         usable = claims.claim(self.host, disks, wipe=())
-        self.host.run(Command(("mkdir", "--parents", "--", self.work_dir)))
+        if self.host.run(Command(("sh", "-c", _OWN_DIRECTORY, "sh", self.work_dir)), check=False).exit_code:
+            raise Refused(
+                f"{self.work_dir} is not a directory of this user's own, and its owner could change what is built "
+                "there; remove it, or begin another run."
+            )
         yield Site(self.host, tuple(usable), self.work_dir, self.uuid, attempt)
 
     def now(self) -> float:
