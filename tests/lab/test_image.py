@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 from strata.errors import Refused
 from strata.lab import cache as caches
-from strata.lab import image, modules
+from strata.lab import contents, image, modules
 from strata.lab.image import Image
 from strata.lab.spec import LabSpec
 
@@ -116,6 +117,27 @@ def test_zfs_is_built_for_this_kernel_and_for_these_tools(built: Image, modules_
         content = (modules_tree / "updates" / f"{name}.ko").read_bytes()
         assert f"vermagic={built.kernel_version} ".encode() in content
     assert built.packages["zfs-dkms"] == built.packages["zfsutils-linux"]
+
+
+def test_a_changed_byte_is_noticed_before_an_exact_run_says_what_it_ran_on(built: Image, tmp_path: Path) -> None:
+    """Also where its file has the stamps of before, as when a disk goes bad."""
+    there = tmp_path / "strata" / "lab" / "labs" / built.directory.name
+    there.parent.parent.mkdir(mode=0o700, parents=True)
+    shutil.copytree(built.directory, there, ignore=shutil.ignore_patterns("states", "guests"))
+    with (there / "modules.sqfs").open("r+b") as file:
+        file.seek(1 << 20)
+        byte = file.read(1)
+        file.seek(1 << 20)
+        file.write(bytes([byte[0] ^ 1]))
+    recorded = json.loads((there / "lab.json").read_text())["files"]
+    (there / "stamps.json").write_text(json.dumps({name: contents._stamp(there / name) for name in recorded}))
+    argv = [STRATA, "run", "disk | ext4", "--on", "lab", "--clock", "virtual", "--out", str(tmp_path / "run")]
+    argv += ["--rounds", "1", "-w", "fio/randread-4k-qd32(runtime=1s, size=32M)"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True)
+    assert done.returncode != 0, done
+    assert f"the lab {built.hash} was changed: modules.sqfs was changed" in done.stderr, done.stderr
+    assert f"`strata lab remove {there.name}`" in done.stderr
 
 
 @pytest.mark.slow

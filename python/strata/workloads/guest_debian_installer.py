@@ -137,6 +137,10 @@ _PREPARE = (
     _LOOK
     + """\
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/strata/installer
+if mkdir -p -- "$kept" && [ -z "$(find "$kept/" -maxdepth 0 -user "$(id -u)" ! -perm /002)" ]; then
+  echo "$kept is not this user's alone, and packages are kept there; name another directory with XDG_CACHE_HOME" >&2
+  exit 1
+fi
 dists=$kept/debian/dists/$3
 [ -z "$(find "$dists" -maxdepth 1 -type f -mtime +0 2>/dev/null)" ] || rm -rf -- "$dists"
 echo "$mirror" >"$4/mirror" && echo "$kept" >"$4/kept" && mkdir -p -- "$kept/debian" && : >"$4/fetched" &&
