@@ -8,6 +8,9 @@ import sys
 
 def main() -> None:
     """The `strata` command. Every error on purpose becomes its message and its exit code."""
+    from strata.cli import start
+
+    start.prepare()
     # Before numpy is loaded: on matrices of our size a second thread waits more than it works.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from strata.cli.app import app
@@ -23,6 +26,6 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        what = error.filename or "a file"
+        what = error.filename or "a file or the standard output"
         print(f"strata: cannot use {what}: {error.strerror}; check the path and who may write there.", file=sys.stderr)
         sys.exit(2)

@@ -82,13 +82,13 @@ fi
 for pair; do
   tool=${pair%%=*}; how=${pair#*=}
   case $tool in
-    # a module of the system's own Python, whatever python3 comes first in PATH
+    # a module of the system's own Python, whatever python3 comes first in PATH; -I: nothing of the current directory
     python3:*)
       said=present
       # Its own service, or systemd for it, listens there; another is named by its user.
       if [ "$tool" = python3:libvirt ] && [ -z "${LIBVIRT_DEFAULT_URI-}" ] &&
         [ ! -S /run/libvirt/libvirt-sock ] && [ ! -S /run/libvirt/virtqemud-sock ]; then said='nobody listens'; fi
-      /usr/bin/python3 -c "import ${tool#*:}" 2>/dev/null && { echo "@tool $tool"; echo "$said"; }
+      /usr/bin/python3 -I -c "import ${tool#*:}" 2>/dev/null && { echo "@tool $tool"; echo "$said"; }
       continue ;;
   esac
   path=$(command -v -- "$tool") || continue

@@ -149,15 +149,15 @@ def reasons(spec: Call, facts: Facts) -> list[str]:
 
 def start(spec: Call, below: Provides, guest: Guest, place: Place, serial: str) -> list[str]:
     """In the place of QEMU and its arguments."""
-    return [PYTHON, "-c", _START, place.dir, place.uuid, domain(spec, below, guest, place.uuid, serial)]
+    return [PYTHON, "-I", "-c", _START, place.dir, place.uuid, domain(spec, below, guest, place.uuid, serial)]
 
 
 def end(place: Place) -> Command:
-    return run(PYTHON, "-c", _END, place.dir, place.uuid, timeout_s=60.0)
+    return run(PYTHON, "-I", "-c", _END, place.dir, place.uuid, timeout_s=60.0)
 
 
 def show(place: Place) -> Command:
-    return run(PYTHON, "-c", _SHOW, place.dir, place.uuid)
+    return run(PYTHON, "-I", "-c", _SHOW, place.dir, place.uuid)
 
 
 def domain(spec: Call, below: Provides, guest: Guest, uuid: str, serial: str) -> str:

@@ -11,6 +11,41 @@ from strata.model import Command, Stack
 # What lies here is memory, whatever a workload does to get past the page cache.
 MEMORY = frozenset({"tmpfs", "ramfs"})
 
+# They hold no data of anybody's: a directory made there may be an object of the kernel (a control group, a tracing
+# instance, a target of configfs), and a file one of its switches. autofs: what lies there is not mounted yet.
+_OF_THE_KERNEL = frozenset(
+    [
+        "proc",
+        "sysfs",
+        "cgroup",
+        "cgroup2",
+        "devtmpfs",
+        "devpts",
+        "debugfs",
+        "tracefs",
+        "securityfs",
+        "selinuxfs",
+        "smackfs",
+        "apparmorfs",
+        "configfs",
+        "bpf",
+        "pstore",
+        "efivarfs",
+        "mqueue",
+        "hugetlbfs",
+        "binfmt_misc",
+        "binder",
+        "fusectl",
+        "autofs",
+        "nsfs",
+        "rpc_pipefs",
+        "nfsd",
+        "resctrl",
+        "dlmfs",
+        "spufs",
+    ]
+)
+
 # Btrfs has a made-up device number and any number of devices. Names are the kernel's own: a mount's source may be a
 # name that is not there (/dev/root).
 _LOOK = r"""
@@ -19,6 +54,7 @@ _LOOK = r"""
 echo "free=$(df --output=avail --block-size=1 -- "$1" | tail -n 1)"
 type=$(findmnt --noheadings --output FSTYPE --target "$1" | tail -n 1)
 echo "filesystem=$type"
+echo "mounted=$(findmnt --noheadings --output TARGET --target "$1" | tail -n 1)"
 if [ "$type" = btrfs ]; then
   set -- "/sys/fs/btrfs/$(findmnt --noheadings --output UUID --target "$1" | tail -n 1)/devices"/*
 else
@@ -61,8 +97,20 @@ def read(path: str, said: str) -> Directory:
         return Directory((f"existing({path}): there is no such directory; make it, or name the one in use.",))
     closed = f"existing({path}): this user cannot write there; run Strata as one who can, or name another directory."
     free = fields.get("free", "").strip()
+    reasons = [closed] if "closed" in fields else []
+    filesystem, mounted = fields.get("filesystem", ""), fields.get("mounted", "")
+    if filesystem in _OF_THE_KERNEL:
+        reasons.append(
+            f"existing({path}) lies on {filesystem}, which holds no files but what the kernel shows; name a directory "
+            "on a disk."
+        )
+    elif mounted == "/run":
+        reasons.append(
+            f"existing({path}) lies on /run, the memory in which services keep their sockets and state, and stop when it "
+            "is full; name a directory on a disk, or one in a tmpfs of your own."
+        )
     return Directory(
-        reasons=(closed,) if "closed" in fields else (),
+        reasons=tuple(reasons),
         free_bytes=int(free) if free.isdecimal() else None,
         filesystem=fields.get("filesystem") or None,
         devices=tuple(value for name, value in lines if name == "device"),

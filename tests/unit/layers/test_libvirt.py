@@ -143,7 +143,7 @@ def test_the_programs_are_python_and_end_only_what_has_this_uuid() -> None:
     place = Place(PLACE.name, PLACE.dir, PLACE.uuid, IMAGE)
     steps = drivers()["vm"].plan_create(spec("vm", {"engine": "libvirt"}), [DEVICE], place)
     assert steps[0].undo is not None
-    program, directory, uuid = steps[0].undo.argv[2:]
+    program, directory, uuid = steps[0].undo.argv[3:]
     ast.parse(program)
-    ast.parse(steps[0].do.argv[steps[0].do.argv.index("/usr/bin/python3") + 2])
+    ast.parse(steps[0].do.argv[steps[0].do.argv.index("/usr/bin/python3") + 3])
     assert (directory, uuid) == (PLACE.dir, PLACE.uuid) and "lookupByUUIDString(uuid).destroy()" in program

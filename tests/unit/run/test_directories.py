@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from strata import campaign as campaigns
 from strata import layers
 from strata.errors import CommandTimedOut
@@ -39,3 +41,16 @@ def test_the_directory_that_a_stack_stands_on() -> None:
     own, built = campaigns.parse_stacks("{existing(/srv) | dir(a), disk | ext4}", layers.catalogue())
     assert directories.of(own) == "/srv"
     assert directories.of(built) is None
+
+
+@pytest.mark.parametrize("filesystem", ["proc", "sysfs", "cgroup2", "configfs", "tracefs", "devtmpfs", "autofs"])
+def test_a_file_system_that_the_kernel_makes_up_is_refused(filesystem: str) -> None:
+    (reason,) = directories.read("/x", f"free=5\nfilesystem={filesystem}\nmounted=/x\n").reasons
+    assert f"lies on {filesystem}" in reason and reason.endswith("name a directory on a disk.")
+
+
+def test_the_memory_of_services_is_refused_and_other_memory_is_not() -> None:
+    (reason,) = directories.read("/var/run/x", "free=5\nfilesystem=tmpfs\nmounted=/run\n").reasons
+    assert "keep their sockets and state" in reason
+    for mounted in ("/dev/shm", "/run/user/1000", "/run/media/stick", "/"):
+        assert directories.read("/x", f"free=5\nfilesystem=tmpfs\nmounted={mounted}\n").reasons == ()
