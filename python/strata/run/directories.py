@@ -14,36 +14,11 @@ MEMORY = frozenset({"tmpfs", "ramfs"})
 # They hold no data of anybody's: a directory made there may be an object of the kernel (a control group, a tracing
 # instance, a target of configfs), and a file one of its switches. autofs: what lies there is not mounted yet.
 _OF_THE_KERNEL = frozenset(
-    [
-        "proc",
-        "sysfs",
-        "cgroup",
-        "cgroup2",
-        "devtmpfs",
-        "devpts",
-        "debugfs",
-        "tracefs",
-        "securityfs",
-        "selinuxfs",
-        "smackfs",
-        "apparmorfs",
-        "configfs",
-        "bpf",
-        "pstore",
-        "efivarfs",
-        "mqueue",
-        "hugetlbfs",
-        "binfmt_misc",
-        "binder",
-        "fusectl",
-        "autofs",
-        "nsfs",
-        "rpc_pipefs",
-        "nfsd",
-        "resctrl",
-        "dlmfs",
-        "spufs",
-    ]
+    (
+        *("proc", "sysfs", "cgroup", "cgroup2", "devtmpfs", "devpts", "debugfs", "tracefs", "securityfs", "selinuxfs"),
+        *("smackfs", "apparmorfs", "configfs", "bpf", "pstore", "efivarfs", "mqueue", "hugetlbfs", "binfmt_misc"),
+        *("binder", "fusectl", "autofs", "nsfs", "rpc_pipefs", "nfsd", "resctrl", "dlmfs", "spufs"),
+    )
 )
 
 # Btrfs has a made-up device number and any number of devices. Names are the kernel's own: a mount's source may be a
@@ -106,8 +81,8 @@ def read(path: str, said: str) -> Directory:
         )
     elif mounted == "/run":
         reasons.append(
-            f"existing({path}) lies on /run, the memory in which services keep their sockets and state, and stop when it "
-            "is full; name a directory on a disk, or one in a tmpfs of your own."
+            f"existing({path}) lies on /run, the memory in which services keep their sockets and state, and a full one "
+            "stops them; name a directory on a disk, or one in a tmpfs of your own."
         )
     return Directory(
         reasons=tuple(reasons),

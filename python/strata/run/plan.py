@@ -123,8 +123,10 @@ def make(
         path = directories.of(stack) if own else None
         directory = own.get(path or "")
         if directory is not None:
+            free = directory.free_bytes
+            usable = None if free is None else int(free * (1 - _KEEP_FREE_SHARE))
             reasons += directory.reasons
-            reasons += unfit.of_room(directory.free_bytes, f"{path} has", workloads)
+            reasons += unfit.of_room(usable, f"{path} has", workloads) if not directory.reasons else ()
             try:
                 laid_out = _laid_out(stack, drivers, disks, "/", filesystem=directory.filesystem)
                 rehearsals = laid_out.top.rehearsals
