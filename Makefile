@@ -79,6 +79,7 @@ test-full: setup-test lab lint
 	cargo test --locked --quiet --workspace
 	STRATA_FUZZ_INPUTS=1000000 cargo test --release --locked --quiet -p strata-wml --test fuzz
 	$(VENV)/pytest tests -m "" --cov
+	$(VENV)/python -m tests.fuzz.runs --mutants 10000 --seed $${STRATA_FUZZ_SEED:-1}
 	$(MAKE) benchmarks
 
 # What a claim of speed rests on. `make deciding` makes the figures of its page.

@@ -10,10 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, BinaryIO
+
+# A trial of a whole day leaves about 100 series with one point a second: 9 million rows.
+_MAX_FILE_BYTES = 256 << 20
+_MAX_ROWS = 10_000_000
+_MAX_UNPACKED_BYTES = 1 << 30
 
 _MAGIC = b"PAR1"
-_MAX_FOOTER_BYTES = 4 << 20
+_MAX_FOOTER_BYTES = 1 << 20
 _MAX_PAGE_HEADER_BYTES = 64 << 10
 _MAX_DEPTH = 12  # a footer has 7 levels
 _MAX_COLUMNS = 1000
@@ -42,7 +47,15 @@ class Table:
     columns: Mapping[str, Physical]
 
 
-def check(data: bytes, *, max_rows: int, max_bytes: int) -> Table:
+def read(source: BinaryIO) -> bytes:
+    """The whole of a file, with bounds. Raises ValueError when it is longer than any that Strata writes."""
+    data = source.read(_MAX_FILE_BYTES + 1)
+    if len(data) > _MAX_FILE_BYTES:
+        raise ValueError(f"it has more than {_MAX_FILE_BYTES >> 20} MiB")
+    return data
+
+
+def check(data: bytes, *, max_rows: int = _MAX_ROWS, max_bytes: int = _MAX_UNPACKED_BYTES) -> Table:
     """The table that `data` holds: at most `max_rows` rows and `max_bytes` once unpacked. Raises ValueError with the
     reason why it is none that Strata would write."""
     if len(data) < 12 or data[:4] != _MAGIC or data[-4:] != _MAGIC:

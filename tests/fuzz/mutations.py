@@ -433,11 +433,10 @@ MUTATIONS: tuple[tuple[float, Mutation], ...] = (
 
 def mutate(directory: Path, outside: Path, chance: random.Random) -> list[str]:
     """The names of the mutations that were made."""
-    weights = [weight for weight, _ in MUTATIONS]
-    made = []
-    for _ in range(chance.choice([1, 1, 1, 2, 3])):
-        (mutation,) = chance.choices([mutation for _, mutation in MUTATIONS], weights)
+    kinds, weights = [kind for _, kind in MUTATIONS], [weight for weight, _ in MUTATIONS]
+    chosen = chance.choices(kinds, weights, k=chance.choice([1, 1, 1, 2, 3]))
+    # Last what the other mutations would stumble over themselves: they open the database too.
+    for mutation in sorted(chosen, key=lambda kind: kind is beside):
         with suppress(OSError, ValueError, sqlite3.Error, IndexError, struct.error):
             mutation(directory, outside, chance)
-        made.append(mutation.__name__)
-    return made
+    return [mutation.__name__ for mutation in chosen]

@@ -52,10 +52,6 @@ _DATA_BYTES = 4 << 30
 _WEIGHTS = (4, 1, 3, 2)  # of bases.BASES: a model of the exact one takes longest
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
-# Faults of parts that other changes mend; take them out when those are here.
-UNTIL_RUNS_ARE_SIGNED = "command"
-UNTIL_OUTPUT_IS_CLEANED = "control"
-
 
 @dataclass(slots=True)
 class Mutant:
@@ -89,7 +85,16 @@ class Place:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
         self._precious.write_text(SECRET)
-        os.chdir(self.temporary)
+
+    @contextlib.contextmanager
+    def current(self) -> Iterator[None]:
+        """The current directory and that of temporary files are here."""
+        before, tempfile.tempdir = tempfile.tempdir, str(self.temporary)
+        try:
+            with contextlib.chdir(self.temporary):
+                yield
+        finally:
+            tempfile.tempdir = before
 
     def make(self, number: int, chance: random.Random) -> tuple[Mutant, Path, Path, Path]:
         """The mutant, its run, the directory that was copied (which may hold the run), and a whole run beside it."""
@@ -192,9 +197,10 @@ def fuzz(
     """One mutant through all commands. `pages`: the share of mutants whose pages with charts are made too."""
     chance = random.Random(f"{seed}:{number}")
     mutant, run, top, other = place.make(number, chance)
-    for name, call in commands(run, top, other, chance, pages=chance.random() < pages):
-        began(name)
-        attempt(name, call, mutant, place)
+    with place.current():
+        for name, call in commands(run, top, other, chance, pages=chance.random() < pages):
+            began(name)
+            attempt(name, call, mutant, place)
     mutant.faults += place.changed()
     return mutant
 
@@ -209,7 +215,6 @@ def _work(first: int, last: int, seed: int, pages: float) -> None:
     told = os.fdopen(os.dup(1), "w", buffering=1)
     with tempfile.TemporaryDirectory(prefix="strata-fuzz-") as scratch:
         place = Place(Path(scratch))
-        tempfile.tempdir = str(place.temporary)
 
         def began(command: str) -> None:
             faulthandler.dump_traceback_later(_TIMEOUT_S, exit=True)
@@ -224,7 +229,6 @@ def _work(first: int, last: int, seed: int, pages: float) -> None:
                 mutant.faults.append(f"memory: {grown_mb} MiB")
             print(json.dumps({**{name: getattr(mutant, name) for name in Mutant.__slots__},
                               "took_s": round(time.monotonic() - before_s, 1)}), file=told)  # fmt: skip
-        os.chdir("/")
 
 
 def _read(number: int, last: int, seed: int, pages: float) -> Iterator[dict[str, object]]:
@@ -275,8 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.only is not None:
         with tempfile.TemporaryDirectory(prefix="strata-fuzz-") as scratch:
             print(fuzz(Place(Path(scratch)), given.only, given.seed, pages=given.pages, began=print))
-            os.chdir("/")
-        return 0
+            return 0
     outcomes: Counter[tuple[str, str]] = Counter()
     faults: dict[str, list[int]] = {}
     log = given.log.open("w", buffering=1) if given.log else contextlib.nullcontext()

@@ -17,7 +17,10 @@ def stacks(view: View, where: str, texts: Iterable[str] | None = None) -> list[S
     problems: list[Problem] = []
     for text in view.stacks if texts is None else texts:
         try:
-            found += parse_stacks(text, layers.catalogue())
+            parsed = parse_stacks(text, layers.catalogue())
+            if len(parsed) != 1:
+                raise BadInput(f"it is a matrix of {len(parsed)} stacks; it should be one")
+            found += parsed
         except BadInput as error:
             why = error.problems[0].message.partition(";")[0]
             by = view.versions.get("strata", "an unknown version")

@@ -13,9 +13,11 @@ trials in one visit: what visits share is in no trial.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import polars as pl
 
+from strata import parquet
 from strata.analysis.additive import Array, Readings, fit, layout, of_codes
 from strata.design.simulate.tally import STRATEGIES, as_json, judge, summary, table
 from strata.design.simulate.truth import SET_UP_S, TRIAL_S, Truth
@@ -203,7 +206,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
     given = parser.parse_args(arguments)
     margin = -math.log1p(-parse_percent(given.within))
-    rows = pl.read_parquet(given.data)
+    try:
+        with given.data.open("rb") as file:
+            content = parquet.read(file)
+        parquet.check(content)
+        rows = pl.read_parquet(io.BytesIO(parquet.without_arrow_schema(content)))
+    # PanicException is no Exception: polars panics on some broken files.
+    except (ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        sys.exit(f"{given.data} is no data set of strata.cli.dataset: {error}; make it again.")
     data = recorded(rows)
     summaries = []
     for name, strategy in STRATEGIES.items():

@@ -161,7 +161,8 @@ def _open(directory: Path, *, write: bool = False) -> tuple[sqlite3.Connection, 
 
 def _unreadable(path: Path, error: Exception) -> StoreError:
     return StoreError(
-        f"{path} cannot be read as a run of Strata ({error}); give another directory, or restore it from a copy."
+        f"{path} cannot be read as a run of Strata ({foreign.quoted(error)}); give another directory, or restore it "
+        "from a copy."
     )
 
 

@@ -86,6 +86,6 @@ def _adapter(kind: Any) -> Any:
 
 def _refusal(what: str, value: str, why: str) -> BadRow:
     return BadRow(
-        f"this run holds {what} that Strata does not write: {value[:60]!a} ({why}); restore the run from a copy, "
-        "or run the campaign again."
+        f"this run holds {what} that Strata does not write: {value[:60]!a} ({ascii(why)[1:-1]}); restore the run "
+        "from a copy, or run the campaign again."
     )

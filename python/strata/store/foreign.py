@@ -31,6 +31,12 @@ _END_OF_SUPER_NAME = bytes.fromhex("d9d505f920a163d7")  # the last 8 bytes of a 
 DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 """What a damaged file raises; UnicodeDecodeError when a message of SQLite quotes a name that is no text."""
 
+
+def quoted(error: Exception) -> str:
+    """What SQLite says, which may hold names out of the file, as text that can be printed."""
+    return ascii(str(error))[1:-1]
+
+
 _INSTEAD = "Give the directory that `strata run --out` made, or restore it from a copy."
 
 

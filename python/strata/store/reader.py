@@ -67,8 +67,8 @@ def _reading(directory: Path) -> Iterator[sqlite3.Connection]:
             raise StoreError(f"{directory}: {error}") from error
         except foreign.DAMAGE as error:
             raise StoreError(
-                f"{directory}: the database is damaged or is not one that Strata wrote ({error}); restore it from a "
-                "copy, or run the campaign again."
+                f"{directory}: the database is damaged or is not one that Strata wrote ({foreign.quoted(error)}); "
+                "restore it from a copy, or run the campaign again."
             ) from error
 
 

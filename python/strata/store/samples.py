@@ -13,11 +13,6 @@ from strata.errors import StoreError
 
 Series = Mapping[str, Sequence[tuple[float, float]]]
 
-# A trial of a whole day leaves about 100 series with one point a second: 9 million rows, of which a report reads some.
-_MAX_FILE_BYTES = 256 << 20
-_MAX_ROWS = 10_000_000
-_MAX_UNPACKED_BYTES = 512 << 20
-
 _COLUMNS = {"series": parquet.Physical.TEXT, "t_s": parquet.Physical.DOUBLE, "value": parquet.Physical.DOUBLE}
 
 
@@ -60,7 +55,7 @@ def read(directory: Path, trial: int, names: Sequence[str]) -> dict[str, tuple[t
     if data is None:
         return {}
     try:
-        table = parquet.check(data, max_rows=_MAX_ROWS, max_bytes=_MAX_UNPACKED_BYTES)
+        table = parquet.check(data)
         if table.columns != _COLUMNS:
             raise ValueError(f"its columns are {', '.join(map(ascii, table.columns))}")
         return _read(parquet.without_arrow_schema(data), names)
@@ -80,7 +75,7 @@ def _read(data: bytes, names: Sequence[str]) -> dict[str, tuple[tuple[float, flo
         )
     # PanicException is no Exception: a library that panics on a broken file must not end the process.
     except (PolarsError, PanicException) as error:
-        raise ValueError(f"polars cannot read it: {str(error).partition(chr(10))[0]}") from error
+        raise ValueError(f"polars cannot read it: {ascii(str(error).partition(chr(10))[0])[1:-1]}") from error
     found: dict[str, list[tuple[float, float]]] = {}
     for name, t_s, value in frame.iter_rows():
         found.setdefault(name, []).append((t_s, value))
@@ -105,12 +100,12 @@ def _content(directory: Path, trial: int) -> bytes | None:
     finally:
         os.close(folder)
     with os.fdopen(file, "rb") as opened:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(os.fstat(file).st_mode):
             raise _refusal(path, "it is not a regular file")
-        if status.st_size > _MAX_FILE_BYTES:
-            raise _refusal(path, f"it has {status.st_size} bytes, more than {_MAX_FILE_BYTES}")
-        return opened.read(_MAX_FILE_BYTES)
+        try:
+            return parquet.read(opened)
+        except ValueError as error:
+            raise _refusal(path, str(error)) from error
 
 
 def _refusal(path: Path, why: str) -> StoreError:

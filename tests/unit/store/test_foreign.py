@@ -192,6 +192,23 @@ def test_a_trigger_with_the_name_of_ours_is_refused(run: Path) -> None:
         Store.resume(run)
 
 
+def test_a_schema_with_a_name_that_is_no_text_is_refused(run: Path) -> None:
+    """SQLite quotes the name in its message, which Python then cannot decode."""
+    with closing(sqlite3.connect(run / "strata.db", isolation_level=None)) as sql:
+        sql.execute("PRAGMA writable_schema = ON")
+        sql.execute("UPDATE sqlite_master SET sql = NULL, name = CAST(x'ff80' AS TEXT) WHERE name = 'event'")
+    refused(run, "cannot be read as a run")
+
+
+def test_what_sqlite_says_of_a_file_is_printed_without_control_characters(run: Path) -> None:
+    with closing(sqlite3.connect(run / "strata.db", isolation_level=None)) as sql:
+        sql.execute("PRAGMA writable_schema = ON")
+        sql.execute("UPDATE sqlite_master SET sql = replace(sql, 'REFERENCES', '\x1b[2J') WHERE name = 'skip'")
+    with pytest.raises(StoreError) as refusal:
+        reader.status(run)
+    assert str(refusal.value).isprintable()
+
+
 def test_a_reader_can_do_nothing_but_read_tables_of_strata(run: Path) -> None:
     with closing(database.open_reader(run)) as sql:
         for statement in (
