@@ -31,6 +31,9 @@ from strata.store.encoding import BadRow, decode_facts, decode_object, decode_te
 # Of each text that a failed trial left: the end, where programs say what went wrong.
 _EVIDENCE_CHARACTERS = 2000
 
+# Of all trials together: about 1.5 GB. 10,000 trials of 30 s with 10 series each have 3 million.
+_MAX_POINTS = 10_000_000
+
 # What moved at the disks, for workloads that have no series of their own.
 _DISK_SERIES = ("disk.read_bytes", "disk.write_bytes")
 
@@ -322,13 +325,18 @@ def _trials(
     for figure in rows.fetch(sql, rows.Figure, "SELECT trial, metric, value FROM figure ORDER BY rowid"):
         figures.setdefault(figure.trial, {})[figure.metric] = figure.value
     positions = {attempt: position for position, attempt in enumerate(visits)}
-    found = []
+    found: list[TrialResult] = []
+    points = 0
     query = "SELECT id, attempt, workload, outcome, reason, at, wall_s, flags, notes FROM trial ORDER BY id"
     for row in rows.fetch(sql, rows.Trial, query):
         if row.attempt not in visits:
             continue
         workload = _known(workloads, "workload", row.workload)
         visit, stack, round_ = visits[row.attempt]
+        courses = samples.read(directory, row.id, (*workload.metrics, *_DISK_SERIES)) if series else {}
+        points += sum(map(len, courses.values()))
+        if points > _MAX_POINTS:
+            raise BadRow(f"this run has series of more than {_MAX_POINTS} points; restore its samples from a copy.")
         found.append(
             TrialResult(
                 visit=visit,
@@ -341,7 +349,7 @@ def _trials(
                 started_at=row.at,
                 wall_s=row.wall_s,
                 metrics=figures.get(row.id, {}),
-                series=samples.read(directory, row.id, (*workload.metrics, *_DISK_SERIES)) if series else {},
+                series=courses,
                 flags=row.flags,
                 notes=row.notes,
             )

@@ -353,3 +353,10 @@ def test_points_that_are_not_finite_are_left_out(run: Path) -> None:
     points = {"series": ["speed"] * 4, "t_s": [1.0, 2.0, float("nan"), None], "value": [1.0, float("inf"), 1.0, 1.0]}
     sample(run).write_bytes(packed(points))  # type: ignore[arg-type]
     assert reader.view(run, series=True).trials[0].series == {"speed": ((1.0, 1.0),)}
+
+
+def test_the_series_of_a_run_have_a_bound_together(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MAX_POINTS", 1)
+    with pytest.raises(StoreError, match="more than 1 points"):
+        reader.view(run, series=True)
+    reader.view(run)
