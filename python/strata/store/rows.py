@@ -19,8 +19,9 @@ from strata.store.encoding import BadRow
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-# 10,000 trials leave about a million figures.
-_MAX_ROWS = 4_000_000
+# 10,000 trials leave about a million figures and 200,000 steps.
+_MAX_ROWS = 500_000
+_MAX_FIGURES = 4_000_000
 _MAX_TEXT_BYTES = 1 << 30  # of all rows of one query
 _ROWS_AT_ONCE = 1000
 
@@ -207,14 +208,15 @@ T = TypeVar("T", bound=tuple[Any, ...])
 def fetch(sql: sqlite3.Connection, row: type[T], query: str, parameters: tuple[object, ...] = ()) -> Iterator[T]:
     """The rows of a query, each a `row`. Raises BadRow with the first value that is not what belongs there."""
     check = _check_of(row)
+    max_rows = _MAX_FIGURES if row is Figure else _MAX_ROWS
     cursor = sql.execute(query, parameters)
     count, text_bytes = 0, 0
     while batch := cursor.fetchmany(_ROWS_AT_ONCE):
         text_bytes += sum(len(cell) for cells in batch for cell in cells if isinstance(cell, str | bytes))
         count += len(batch)
-        if count > _MAX_ROWS or text_bytes > _MAX_TEXT_BYTES:
+        if count > max_rows or text_bytes > _MAX_TEXT_BYTES:
             raise BadRow(
-                f"this run has more than {_MAX_ROWS} rows or {_MAX_TEXT_BYTES >> 20} MiB of the kind {_kind(row)}, "
+                f"this run has more than {max_rows} rows or {_MAX_TEXT_BYTES >> 20} MiB of the kind {_kind(row)}, "
                 "which is more than Strata reads; restore it from a copy."
             )
         try:
