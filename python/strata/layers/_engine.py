@@ -20,6 +20,8 @@ are plain words of the workload; an instance sees no others):
 
 Three more are in `_throttle.py`.
 Nothing of the user's engine is read or touched: root, state, sockets, locks and configuration are the visit's own.
+Every program of the engine runs in a network namespace of the visit, because an engine also changes the network that it
+starts in: Docker deletes the bridge docker0 when it starts without one (docs/decisions/0042).
 Containers lie in a control group named after the place, and every program of the engine names the place's directory in
 its arguments. By these two the undo finds what is left after kill -9; both are unique on the machine.
 """
@@ -41,6 +43,8 @@ from strata.units import human_size
 
 TOOLS = {
     "findmnt": "util-linux",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
     "umount": "mount",
     "find": "findutils",
     "tar": "tar",
@@ -55,6 +59,27 @@ NO_INSTANCES = dict.fromkeys(
 """`LayerInfo.lacks` of engines whose containers are thrown away."""
 
 _WRITE = 'printf %s "$2" >"$1" && chmod 0755 -- "$1"'
+
+# Directories that engines make for themselves and leave, empty, whatever they are told; inner ones first.
+_LEFT = r"""
+left_by_engines() {
+  for each in /run/docker/plugins /run/docker /run/containerd/s /run/containerd/fifo /run/containerd/runc \
+    /run/containerd /run/runc /run/crun /run/lxc/lock/run /run/lxc/lock /run/lxc \
+    /var/lib/containers/cache /var/lib/containers /var/cache/containers \
+    /sys/fs/cgroup/lxc.pivot /sys/fs/cgroup/*/lxc.pivot
+  do
+    if [ -d "$each" ]; then echo "$each"; fi
+  done
+}
+"""
+
+# $1 the place. A mount keeps the network namespace while no program is in it; the undo unmounts it with all that lies
+# in the place, and the namespace ends with the last program of the engine.
+_SET_APART = (
+    _LEFT + 'left_by_engines >"$1/there" && : >"$1/network" && unshare --net="$1/network" busybox ip link set lo up'
+)
+
+_SHELL = "#!/bin/sh\n"
 
 # $1 where it leads to, $2 the link.
 _UNLINK = 'if [ "$(readlink -- "$2")" = "$1" ]; then rm -f -- "$2"; fi'
@@ -72,6 +97,7 @@ remove_volumes() {
 # stack), programs (names of the engine's own programs, " a b ").
 _FUNCTIONS = (
     REMOVE_VOLUMES
+    + _LEFT
     + r"""
 groups() {
   find /sys/fs/cgroup -depth -type d \( -path "*/$name" -o -path "*/$name/*" -o -path "*/lxc.*.$name-*" \) 2>/dev/null
@@ -127,12 +153,10 @@ forget_sockets() {
   done
   # LXC locks below the path of its own directory.
   rm -rf --one-file-system -- "/run/lxc/lock/run/$name"
-  rmdir /run/lxc/lock/run /run/lxc/lock /run/lxc 2>/dev/null
-  if [ ! -e /run/containerd/containerd.sock ]; then
-    for made in s fifo runc; do rmdir "/run/containerd/$made" 2>/dev/null; done
-    rmdir /run/containerd 2>/dev/null
+  # What was there before is the user's, empty or not.
+  if [ -e "$dir/there" ]; then
+    left_by_engines | grep -vxF -f "$dir/there" | while IFS= read -r made; do rmdir -- "$made" 2>/dev/null; done
   fi
-  [ -e /run/docker.sock ] || rmdir /run/docker/plugins /run/docker 2>/dev/null
   return 0
 }
 # The volumes that containers had in a thin pool; the pool forgets them when it goes.
@@ -199,11 +223,11 @@ for program; do
 done"""
 
 # $1 the place, $2 name of the daemon, $3 a script that succeeds once it answers, with the place as its $1, then the
-# daemon in a session of its own. It has UNMARKED right before it, for it is to live longer than this command: until it
-# has the arguments by which it can be found, it is found by the mark.
+# daemon in a session of its own and in the network of the visit. It has UNMARKED right before it, for it is to live
+# longer than this command: until it has the arguments by which it can be found, it is found by the mark.
 _START = r"""
 dir=$1 log=$1/$2.log ask=$3; shift 3
-setsid "$@" </dev/null >"$log" 2>&1 &
+setsid nsenter --net="$dir/network" "$@" </dev/null >"$log" 2>&1 &
 daemon=$!
 for pause in 0.1 0.1 0.1 0.2 0.2 0.4 0.4 0.8 0.8 1 1 1 2 2 2 4 4 4 8 8 8 8 16 16 16 32 32; do
   sleep "$pause"
@@ -331,16 +355,21 @@ def _no_snapshot(engine: str, _: int) -> list[Step]:
 
 
 def begin(made: Instance, client: str) -> list[Step]:
-    """The short way to the place, the directory on the stack, and the client, which goes with the place.
+    """The short way to the place, the directory on the stack, the network namespace, and the client, which enters it.
 
+    The client is a script of the shell that starts with `#!/bin/sh`; both go with the place.
     Undone with all of the engine: its processes, mounts, control groups and files."""
     end = sh(_END, *made.words, timeout_s=3600.0)
     way = sh(_UNLINK, made.place.dir, made.way)
+    # Podman, LXC and buildah have no daemon: what they change they change from the client. LXC's programs also find its
+    # containers by abstract sockets, which every network namespace has its own of.
+    entering = f"#!/usr/bin/env -S nsenter --net={made.way}/network sh\n" + client.removeprefix(_SHELL)
     return [
         # Undone last: what still runs would make a directory of that name.
         Step(run("ln", "-s", "--", made.place.dir, made.way), way, "make a short way for its sockets"),
         Step(run("mkdir", "--", made.root), end, f"make a directory for {made.engine}"),
-        Step(sh(_WRITE, f"{made.place.dir}/client", client), None, f"write the client of this {made.engine}"),
+        Step(sh(_SET_APART, made.place.dir), None, "make a network namespace for its programs"),
+        Step(sh(_WRITE, f"{made.place.dir}/client", entering), None, f"write the client of this {made.engine}"),
     ]
 
 
@@ -350,8 +379,8 @@ def prove(made: Instance) -> Step:
 
 
 def start(made: Instance, daemon: str, ask: str, *argv: str) -> Step:
-    """Start a daemon, with UNMARKED right before its program, and wait until the script `ask` succeeds, which gets the
-    short way to the place as its $1.
+    """Start a daemon in the network namespace of the visit, with UNMARKED right before its program, and wait until the
+    script `ask` succeeds, which gets the short way to the place as its $1.
 
     Undone by asking it to stop; what does not is ended with the rest of the engine."""
     return Step(

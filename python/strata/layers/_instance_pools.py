@@ -20,11 +20,9 @@ from strata.model import Call, Kind, Place, Provides, Step
 BACKENDS = ("dir", "btrfs", "zfs", "lvm")
 FILESYSTEMS = ("ext4", "xfs")
 
-# $1 client program, $2 and $3 its variables and what they are, $4 backend, $5 a directory to make or "", the rest:
-# settings of the pool.
+# $1 client program, $2 backend, $3 a directory to make or "", the rest: settings of the pool.
 _MAKE = """\
-program=$1 backend=$4 made=$5
-export "$2" "$3"; shift 5
+program=$1 backend=$2 made=$3; shift 3
 [ -z "$made" ] || mkdir -- "$made" || exit 1
 "$program" storage create default "$backend" "$@" >/dev/null || exit 1
 "$program" profile device add default root disk pool=default path=/ >/dev/null"""
@@ -94,8 +92,8 @@ class Pool:
             ]
         return []
 
-    def make(self, program: str, unset: str, variables: tuple[str, str]) -> Step:
-        """`variables`: of the client, with their values."""
+    def make(self, program: str, environment: str) -> Step:
+        """`environment`: commands of the shell that set up that of the client."""
         directory = f"{self.made.root}/pool"
         settings = [f"source={directory}"]
         if self.backend == "zfs":
@@ -107,8 +105,8 @@ class Pool:
             settings.append(f"volume.size={self.size_bytes}B")
         if self.filesystem is not None:
             settings.append(f"volume.block.filesystem={self.filesystem}")
-        words = (program, *variables, self.backend, directory if self.backend == "dir" else "", *settings)
-        return Step(sh(f"unset {unset}\n{_MAKE}", *words), None, "make the storage pool")
+        words = (program, self.backend, directory if self.backend == "dir" else "", *settings)
+        return Step(sh(f"{environment}\n{_MAKE}", *words), None, "make the storage pool")
 
     def differences(self, found: Mapping[str, object], root: Root) -> list[str]:
         """What is not as asked in what the engine says of the pool and the kernel of the root of a container."""

@@ -40,6 +40,9 @@ from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param
 # Each of these would lead to the user's own daemon.
 _USERS = "LXD_SOCKET LXD_PROJECT LXC_REMOTE LXD_GLOBAL_CONF INCUS_SOCKET INCUS_PROJECT INCUS_REMOTE INCUS_GLOBAL_CONF"
 
+_HOMES = ("state", "config", "cache")
+"""Directories in the place: of the daemon, of the client's configuration, and of what the client remembers."""
+
 # $1 short way to the place, $2 the engine's directory on the stack, $3 name of the place, $4 thin pool or "", $5 bytes
 # of a container's root or "".
 _CONFIGURE = """\
@@ -52,7 +55,7 @@ _CLIENT = (
 # The PROGRAM of one visit of Strata, and no other.
 d=${0%/*}
 unset USERS
-export DIR_VARIABLE="$d/state" CONF_VARIABLE="$d/config"
+export HOMES
 read -r group <"$d/group"; read -r pool <"$d/pool"
 verb=$1; shift
 """
@@ -139,11 +142,16 @@ class Kin:
     program: str  # the client
     daemon: str
     daemon_program: str  # its name or, where it is in no PATH, its path
-    variables: tuple[str, str]  # of the daemon's directory and of the client's configuration
+    variables: tuple[str, ...]  # of the directories in _HOMES
     snapshot: str
     restore: str
     packages: tuple[tuple[str, str], ...]
     oldest: tuple[int, int]
+
+
+def _homes(kin: Kin, place: str) -> str:
+    """The variables of the client, as words of the shell: without them it reads and writes those of the user."""
+    return " ".join(f'{name}="{place}/{home}"' for name, home in zip(kin.variables, _HOMES, strict=False))
 
 
 def info(kin: Kin) -> LayerInfo:
@@ -197,23 +205,22 @@ class InstancesDriver:
         _instance_pools.check(self.kin.name, spec, below[0])
         made, kin, pool = self._made(below, place), self.kin, self._pool(spec, below, place)
         client = _CLIENT.replace("PROGRAM", kin.program).replace("SNAPSHOT", kin.snapshot)
-        client = client.replace("RESTORE", kin.restore).replace("DIR_VARIABLE", kin.variables[0])
-        client = client.replace("CONF_VARIABLE", kin.variables[1]).replace("USERS", _USERS)
+        client = client.replace("RESTORE", kin.restore).replace("USERS", _USERS)
+        client = client.replace("HOMES", _homes(kin, "$d"))
         unset = [f"--unset={name}" for name in _USERS.split()]
         at_home = (*UNMARKED, *unset, f"{kin.variables[0]}={made.way}/state", *pool.environment)
         daemon = (*at_home, kin.daemon_program, "--group", "root", "--logfile", f"{made.way}/daemon.log")
-        ask = f'unset {_USERS}; {kin.variables[0]}="$1/state" {kin.program} query /1.0'
+        ask = f"unset {_USERS}; {_homes(kin, '$1')} {kin.program} query /1.0"
         first, *rest = begin(made, client)
         size = "" if spec["base_size"] is None else str(spec["base_size"])
         configure = sh(_CONFIGURE, made.way, made.root, place.name, made.pool, size)
-        homes = (f"{kin.variables[0]}={made.way}/state", f"{kin.variables[1]}={made.way}/config")
         return [
             first,
             *pool.prepare(),
             *rest,
             Step(configure, None, f"write the configuration of this {kin.name}"),
             start(made, kin.daemon, ask, *daemon),
-            pool.make(kin.program, _USERS, homes),
+            pool.make(kin.program, f"unset {_USERS}; export {_homes(kin, made.way)}"),
             prove(made),
         ]
 

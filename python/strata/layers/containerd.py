@@ -27,6 +27,7 @@ from strata.layers._engine import (
     tools_for,
     version_reasons,
 )
+from strata.layers._image_caches import IN_OWN_CACHES
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._thin_pool import ROOM as POOL_ROOM
 from strata.layers._throttle import AT_START, THROTTLE
@@ -123,12 +124,13 @@ builder() {
   unset STORAGE_DRIVER STORAGE_OPTS CONTAINERS_CONF_OVERRIDE
   CONTAINERS_CONF="$d/containers.conf" CONTAINERS_STORAGE_CONF="$d/storage.conf" TMPDIR="$d/storage/builder" \
     CONTAINERS_REGISTRIES_CONF="$d/registries.conf" \
-    buildah --root "$d/storage/builder/images" --runroot "$d/buildah" --storage-driver overlay "$verb" \
+    in_own_caches buildah --root "$d/storage/builder/images" --runroot "$d/buildah" --storage-driver overlay "$verb" \
     --signature-policy "$d/policy.json" --quiet "$@" >/dev/null
 }
 state() { ctr tasks list | awk -v name="$1" '$1 == name { print $3 }'; }
 verb=$1; shift
 """
+    + IN_OWN_CACHES
     + THROTTLE
     + AT_START
     + r"""
@@ -151,7 +153,8 @@ case $verb in
       echo "containerd itself builds no images: install the Debian package buildah" >&2; exit 65
     fi
     mkdir -p -- "$d/storage/builder" || exit 1
-    : >"$d/containers.conf"; : >"$d/registries.conf"; printf '[storage]\ndriver = "overlay"\n' >"$d/storage.conf"
+    printf '[network]\nnetwork_config_dir = "%s/networks"\n' "$d" >"$d/containers.conf"; : >"$d/registries.conf"
+    printf '[storage]\ndriver = "overlay"\n' >"$d/storage.conf"
     echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$d/policy.json"
     tar=$d/storage/builder/$1.tar
     ctr images export "$tar" "localhost/$1:latest" && builder pull "docker-archive:$tar"; status=$?

@@ -30,6 +30,7 @@ from strata.layers._engine import (
     tools_for,
     version_reasons,
 )
+from strata.layers._image_caches import IN_OWN_CACHES
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._throttle import THROTTLE
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
@@ -124,12 +125,15 @@ export CONTAINERS_REGISTRIES_CONF="$d/registries.conf" TMPDIR="$d/storage/copies
 verb=$1; shift
 """
     + _rootless.AS_USER
+    + IN_OWN_CACHES
     + THROTTLE
     + r"""
+images=$podman
+[ -n "$user" ] || images="in_own_caches podman"
 case $verb in
-  load) exec $podman import --quiet -- "$1" "localhost/$2" ;;
+  load) $images import --quiet -- "$1" "localhost/$2" ;;
   build)
-    exec $podman build --quiet --no-cache --network host --signature-policy "$d/policy.json" --pull-never \
+    $images build --quiet --no-cache --network host --signature-policy "$d/policy.json" --pull-never \
       --tag "localhost/$2" -- "$1" ;;
   forget) exec $podman rmi --force "localhost/$1" ;;
   create)
