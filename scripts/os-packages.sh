@@ -68,6 +68,10 @@ if [[ ${1:-run} == test ]]; then
     want incus-client have incus
     want buildah have buildah
     want busybox-static have busybox
+    # The tests of these engines compare the machine's network before and after.
+    want iproute2 have ip
+    want nftables have nft
+    want iptables have iptables-legacy
     # No service comes with it: the test starts a libvirt of its own.
     want libvirt-daemon have libvirtd
     want libvirt-daemon-driver-qemu test -e "/usr/lib/$(uname -m)-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so"

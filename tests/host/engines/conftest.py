@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.users_machine import UsersMachine, make_users_machine
 
 from .engine_runs import STRATA
 
@@ -22,3 +23,9 @@ def cleaned(tmp_path: Path) -> Iterator[None]:
 def needs_root() -> None:
     if os.geteuid() != 0:
         pytest.skip("engines are private instances that only root can start: run as root")
+
+
+@pytest.fixture
+def users_machine(tmp_path: Path) -> Iterator[UsersMachine]:
+    with make_users_machine(tmp_path) as machine:
+        yield machine

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.users_machine import UsersMachine
+
 from strata.model import View
 from strata.store import reader
 
@@ -21,12 +23,19 @@ def strata(*argv: str, timeout_s: float = 600.0) -> subprocess.CompletedProcess[
     return subprocess.run((STRATA, *argv), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout_s)
 
 
-def run(directory: Path, stacks: Sequence[str], *loads: str, size: str = "disk=3G") -> View:
-    """One round; what it stored."""
+def run(
+    directory: Path, stacks: Sequence[str], *loads: str, size: str = "disk=3G", machine: UsersMachine | None = None
+) -> View:
+    """One round; what it stored. On a machine of a user's, whose state it must leave as it was, or on this one."""
     words = [word for load in loads for word in ("-w", load)]
-    argv = ("run", *stacks, *words, "--rounds", "1", "--size", size, "--out", str(directory))
-    done = strata(*argv)
+    argv = [STRATA, "run", *stacks, *words, "--rounds", "1", "--size", size, "--out", str(directory)]
+    before = None
+    if machine is not None:
+        argv, before = machine.argv(*argv), machine.state()
+    done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
     assert done.returncode in (0, 1), f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    if machine is not None and before is not None:
+        assert not (changes := machine.changes(before)), changes
     return reader.view(directory)
 
 

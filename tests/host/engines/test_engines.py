@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.users_machine import UsersMachine
 
 from strata.model import Outcome
 
@@ -44,9 +45,10 @@ def needs(stack: str) -> None:
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_it_is_built_proven_used_and_removed(stack: str, tmp_path: Path) -> None:
+def test_it_is_built_proven_used_and_removed(stack: str, users_machine: UsersMachine, tmp_path: Path) -> None:
+    """On a machine with bridges, routes and rules of the user's, which is afterwards as it was."""
     needs(stack)
-    view = run(tmp_path / "run", [stack], LOAD)
+    view = run(tmp_path / "run", [stack], LOAD, machine=users_machine)
     assert not view.skipped and not view.failed, (view.skipped, view.failed)
     (trial,) = view.trials
     assert trial.outcome is Outcome.OK, trial.reason
@@ -89,14 +91,16 @@ def test_what_a_workload_left_in_a_container_is_ended(engine: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("stack", ["disk | ext4 | podman", "disk | ext4 | docker", "disk | ext4 | containerd"])
-def test_images_are_built_layers_written_and_room_counted(stack: str, tmp_path: Path) -> None:
+def test_images_are_built_layers_written_and_room_counted(
+    stack: str, users_machine: UsersMachine, tmp_path: Path
+) -> None:
     needs(stack)
     if "containerd" in stack and shutil.which("buildah") is None:
         pytest.skip("buildah is not installed; scripts/os-packages.sh test installs it")
     small = "files=20, size=1M"
     loads = [f"container/build(builds=2, large=1M, {small})", f"container/write(1, large=4M, small=20, {small})",
              f"container/density(2, {small})"]  # fmt: skip
-    view = run(tmp_path / "run", [stack], *loads)
+    view = run(tmp_path / "run", [stack], *loads, machine=users_machine)
     assert not view.skipped and not view.failed, (view.skipped, view.failed)
     assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 3, [trial.reason for trial in view.trials]
     write = next(trial.metrics for trial in view.trials if trial.workload.startswith("container/write"))
@@ -105,10 +109,11 @@ def test_images_are_built_layers_written_and_room_counted(stack: str, tmp_path: 
 
 
 @pytest.mark.parametrize("stack", ["disk | btrfs | lxd(btrfs)", "disk | ext4 | incus(dir)"])
-def test_instances(stack: str, tmp_path: Path) -> None:
+def test_instances(stack: str, users_machine: UsersMachine, tmp_path: Path) -> None:
     needs(stack)
     names = ("copy", "snapshot", "restore", "publish", "export", "import")
-    view = run(tmp_path / "run", [stack], *(f"instance/{name}(2, files=20, size=1M)" for name in names))
+    loads = (f"instance/{name}(2, files=20, size=1M)" for name in names)
+    view = run(tmp_path / "run", [stack], *loads, machine=users_machine)
     assert not view.skipped and not view.failed, (view.skipped, view.failed)
     assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 6, [trial.reason for trial in view.trials]
     assert left_over(tmp_path / "run") == []

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
+from tests.users_machine import UsersMachine
 
 from strata.model import Outcome
 from strata.store import reader
@@ -34,10 +35,10 @@ shift; exec "$@\""""
 
 
 class Machine:
-    """This one, with two more users: `tester`, and `poor`, who has no ids for containers."""
+    """A user's, with two more users: `tester`, and `poor`, who has no ids for containers."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, users: UsersMachine) -> None:
+        self.folder, self.users = folder, users
         lines = {
             "passwd": f"tester:x:{UID}:{UID}::/nonexistent:/bin/sh\npoor:x:{UID + 1}:{UID}::/nonexistent:/bin/sh\n",
             "group": f"tester:x:{UID}:\n",
@@ -53,7 +54,7 @@ class Machine:
             (folder / name).mkdir(mode=0o700)
 
     def argv(self, *words: str) -> list[str]:
-        return ["unshare", "--mount", "sh", "-c", WITH_USERS, "sh", str(self.folder), STRATA, *words]
+        return self.users.argv("unshare", "--mount", "sh", "-c", WITH_USERS, "sh", self.folder, STRATA, *words)
 
     def strata(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -62,13 +63,13 @@ class Machine:
 
 
 @pytest.fixture
-def machine() -> Iterator[Machine]:
+def machine(users_machine: UsersMachine) -> Iterator[Machine]:
     for program in ("podman", "newuidmap"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed; scripts/os-packages.sh test installs it")
     folder = Path(mkdtemp(prefix="strata-rootless-", dir="/tmp"))  # pytest's own are closed to others
     folder.chmod(0o755)
-    made = Machine(folder)
+    made = Machine(folder, users_machine)
     yield made
     if (folder / "run/strata.db").exists():
         made.strata("clean", str(folder / "run"))
@@ -81,12 +82,14 @@ def test_it_is_built_proven_used_and_removed(machine: Machine) -> None:
     loads = (f"container/lifecycle(count=3, parallel=2, {SMALL})", f"container/build(builds=1, large=1M, {SMALL})",
              f"container/write(1, large=4M, small=20, {SMALL})")  # fmt: skip
     words = [word for load in loads for word in ("-w", load)]
+    before = machine.users.state()
     done = machine.strata("run", *stacks, *words, "--rounds", "1", "--size", "disk=1G", "--out", str(directory))
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     view = reader.view(directory)
     assert not view.skipped and not view.failed, (view.skipped, view.failed)
     assert [(trial.outcome, trial.reason) for trial in view.trials] == [(Outcome.OK, None)] * 6
     assert left_over(directory) == []
+    assert not (changes := machine.users.changes(before)), changes
 
 
 def test_the_probe_of_features_sees_whose_containers_they_are(machine: Machine) -> None:
@@ -117,6 +120,7 @@ def test_killed_while_containers_run(machine: Machine) -> None:
     load = f"container/lifecycle(count=8, parallel=2, {SMALL})"
     stack = "disk | ext4 | podman(user=tester)"
     argv = machine.argv("run", stack, "-w", load, "--rounds", "1", "--size", "disk=1G", "--out", str(directory))
+    before = machine.users.state()
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         give_up = time.monotonic() + 200
@@ -130,6 +134,7 @@ def test_killed_while_containers_run(machine: Machine) -> None:
     done = machine.strata("clean", str(directory))
     assert done.returncode == 0, done.stdout + done.stderr
     assert stays() == [] and left_over(directory) == []
+    assert not (changes := machine.users.changes(before)), changes
 
 
 def stays() -> list[int]:

@@ -96,6 +96,20 @@ def test_dockers_configuration_is_json() -> None:
     assert json.loads(text) == {"storage-driver": "btrfs", "data-root": "/srv/data/docker"}
 
 
+@pytest.mark.parametrize("engine", ["docker", "podman", "containerd", "lxc", "lxd", "incus"])
+def test_a_deployed_engine_keeps_its_network(engine: str) -> None:
+    """A visit starts engines in a network namespace, and Docker without its bridge; a recipe must not."""
+    (stack,) = parse_stacks(f"disk | ext4 | {engine}", catalogue())
+    recipe = plan.recipe(stack, drivers(), plan.mapped(["disk=/dev/disk/by-id/wwn-0"], {"disk": 100 << 30}))
+    for form in formats().values():
+        try:
+            text = "".join(file.text for file in form.write(recipe))
+        except BadInput:  # this format is for another engine
+            continue
+        for word in ("nsenter", "unshare", "--bridge", "iptables", "ip-forward", "netns", "network"):
+            assert word not in text, (form.name, word)
+
+
 def test_every_format_says_what_it_writes() -> None:
     for name, form in formats().items():
         assert form.name == name
