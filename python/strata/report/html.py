@@ -29,7 +29,7 @@ def render(model: ReportModel, choosing: Choosing = Choosing()) -> str:
     page = (
         pages.environment()
         .get_template("report.html.j2")
-        .render(m=model, choosing=choosing, means=means, style=pages.style(), drawings=drawings, legends=legends)
+        .render(m=model, choosing=choosing, means=means, drawings=drawings, legends=legends)
     )
     return page.lstrip()
 

@@ -1,7 +1,12 @@
-"""Pages beside the report of a run, by its rules: no script, no request, light and dark."""
+"""Pages beside the report of a run, by its rules: no script, no request, light and dark.
+
+Every expression of a template passes `_inert`, so nothing that was stored acts in a page.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +19,7 @@ from strata.report import charts
 from strata.report.factorial import FactorPage
 from strata.report.joined import Joined
 from strata.report.matrix import Matrix
+from strata.text import visible
 
 
 @cache
@@ -24,19 +30,39 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_inert,
     )
     made.filters["json_number"] = json.dumps
+    style = made.get_template("style.css").render()
+    made.globals |= {"style": Markup(style), "policy": Markup(_policy(style))}
     return made
 
 
-def style() -> Markup:
-    return Markup(environment().get_template("style.css").render())
+def _inert(value: object) -> object:
+    """Return what an expression of a template gives, with control characters and the like made visible.
+
+    Jinja then escapes it, unless it is a drawing or what a macro wrote.
+    """
+    if isinstance(value, Markup):
+        return Markup(visible(str(value)))
+    return visible(value) if isinstance(value, str) else value
+
+
+def _policy(style: str) -> str:
+    """No script, no request, no frame; the one style sheet that every page carries."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; form-action 'self'"
+
+
+def policy() -> str:
+    """The content security policy of every page, for a server to send."""
+    return str(environment().globals["policy"])
 
 
 def features(matrix: Matrix) -> str:
     """The feature matrix."""
     means = {feature.name: feature.means for feature in matrix.features}
-    page = environment().get_template("features.html.j2").render(m=matrix, style=style(), means=means)
+    page = environment().get_template("features.html.j2").render(m=matrix, means=means)
     return page.lstrip()
 
 
@@ -52,14 +78,14 @@ class Filter:
 
 def joined(found: Joined, below: str = "", asked: Filter | None = None) -> str:
     """Several runs. `below`: text for under the tables, as a terminal shows it. `asked`: where a server answers."""
-    page = environment().get_template("joined.html.j2").render(m=found, style=style(), below=below, asked=asked)
+    page = environment().get_template("joined.html.j2").render(m=found, below=below, asked=asked)
     return page.lstrip()
 
 
 def factors(page: FactorPage) -> str:
     """What the factors of a run do."""
     drawings = {each.chart.id: Markup(charts.intervals(each.chart)) for each in (*page.main, *page.pairs)}
-    return environment().get_template("factors.html.j2").render(m=page, style=style(), drawings=drawings).lstrip()
+    return environment().get_template("factors.html.j2").render(m=page, drawings=drawings).lstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +106,9 @@ class Listed:
 
 
 def runs(listed: Sequence[Listed], where: str) -> str:
-    return environment().get_template("runs.html.j2").render(runs=listed, where=where, style=style()).lstrip()
+    return environment().get_template("runs.html.j2").render(runs=listed, where=where).lstrip()
 
 
 def message(text: str) -> str:
     """One sentence, and the way back."""
-    return environment().get_template("message.html.j2").render(text=text, style=style()).lstrip()
+    return environment().get_template("message.html.j2").render(text=text).lstrip()
