@@ -1,25 +1,30 @@
-"""strata serve"""
+"""strata serve
+
+A page is made from the database and the samples of a run, never from HTML that lies in its directory.
+"""
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
 from strata.analysis import between
 from strata.analysis.factorial import effects
-from strata.cli import verdict
-from strata.errors import BadInput, StrataError
+from strata.cli import features as tried
+from strata.cli import output, verdict
+from strata.errors import BadInput, Refused, StrataError
 from strata.hosts import web
 from strata.hosts.web import Page
 from strata.model import Kind
 from strata.probes import PREFIX
 from strata.report import comparison, factorial, joined, pages
 from strata.report.pages import Filter, Listed
-from strata.run import lock
+from strata.run import lock, shown
 from strata.store import reader
+from strata.text import one_line
 
 _RUNNING_S, _LIST_S = 10, 5  # how often a page of a run that goes on, and the list, are asked for again
 
@@ -30,13 +35,13 @@ def serve(directories: Sequence[Path], port: int) -> None:
             raise BadInput(f"{directory} is no directory; give those of runs, or one that holds them, such as runs.")
     site = Site(directories)
     if not site.runs():
-        print("No run is there yet; the page shows what comes.", file=sys.stderr)
+        output.err("No run is there yet; the page shows what comes.")
     try:
         with web.listening(port, site.answer) as server:
-            print(f"{server.url} until Ctrl-C; nobody but this machine can see it.", flush=True)
+            output.out(f"{server.url} until Ctrl-C; every user of this machine can read it, and no other machine.")
             server.serve()
     except KeyboardInterrupt:
-        print(file=sys.stderr)
+        output.err("")
     except OSError as error:
         raise BadInput(
             f"port {port} cannot be had: {error.strerror}; give another with --port, or 0 for any."
@@ -53,11 +58,16 @@ class Site:
 
     def answer(self, path: str, query: Mapping[str, list[str]]) -> Page:
         try:
-            return self._page(path, query)
+            page = self._page(path, query)
+        except Refused as error:
+            page = Page(pages.message(str(error)), 403)
         except StrataError as error:
-            return Page(pages.message(str(error)), 400)
+            page = Page(pages.message(str(error)), 400)
         except OSError as error:
-            return Page(pages.message(f"cannot read {error.filename}: {error.strerror}"), 500)
+            page = Page(pages.message(f"cannot read {error.filename}: {error.strerror}"), 500)
+        except Exception as error:  # noqa: BLE001 - one run that cannot be shown must not end the server
+            page = Page(pages.message(f"this page cannot be made ({type(error).__name__}: {error})"), 500)
+        return replace(page, policy=pages.policy())
 
     def _page(self, path: str, query: Mapping[str, list[str]]) -> Page:
         runs = self.runs()
@@ -69,29 +79,28 @@ class Site:
         if first == "joined":
             return self._joined(runs, query)
         if first in ("run", "features", "factors") and key in runs:
-            directory = runs[key]
+            directory = _checked(runs[key])
+            if first == "features" and not _has_features(directory):
+                return Page(pages.message(f"no features were tried in {key}; `strata features` tries them."), 404)
+            if first == "features":
+                return Page(_features(directory))
             if first == "factors":
                 found = factorial.build(key, effects(reader.view(directory)))
                 return Page(pages.factors(found), refresh_s=_RUNNING_S if lock.held(directory) else None)
-            features = _features(directory)
-            if first == "features" and features is not None:
-                return Page(features.read_text(encoding="utf-8"))
-            if first == "features":
-                return Page(pages.message(f"no features were tried in {key}; `strata features` does."), 404)
             return Page(self._report(directory), refresh_s=_RUNNING_S if lock.held(directory) else None)
         return Page(pages.message(f"there is no page {path}; the list of runs has them all."), 404)
 
     def runs(self) -> dict[str, Path]:
         """What there is now: the directories given, or the runs in them, by short names that tell them apart."""
-        found: list[Path] = []
-        for directory in self._directories:
-            inside = sorted(path.parent for path in directory.glob("**/strata.db") if path.parent != directory)
-            found += [directory] if (directory / "strata.db").exists() else inside
+        found = [run for directory in self._directories for run in shown.below(directory)]
         # of `strata features`, which makes a run for each kind, by both names: "features/block"
         names = [
             "/".join(path.resolve().parts[-2:]) if path.name in list(Kind) else path.resolve().name for path in found
         ]
-        return {name if names.count(name) == 1 else str(path): path for name, path in zip(names, found, strict=True)}
+        return {
+            one_line(name if names.count(name) == 1 else str(path)): path
+            for name, path in zip(names, found, strict=True)
+        }
 
     def _report(self, directory: Path) -> str:
         from strata.report import html
@@ -108,14 +117,14 @@ class Site:
     def _joined(self, runs: Mapping[str, Path], query: Mapping[str, list[str]]) -> Page:
         if unknown := [name for name in query.get("run", ()) if name not in runs]:
             raise BadInput(f"there is no run {unknown[0]} here; the list of runs has them all.")
-        chosen = {name: runs[name] for name in query.get("run", ())}
+        chosen = {name: _checked(runs[name]) for name in query.get("run", ())}
         if not chosen:
             return Page(pages.message("mark the runs that are to stand side by side first."), 400)
         part = query.get("part", [""])[0].strip()
         views = {name: reader.view(directory) for name, directory in chosen.items()}
-        tried = [name for name, view in views.items() if all(load.name.startswith(PREFIX) for load in view.workloads)]
-        if tried:
-            raise BadInput(f"{tried[0]} is what `strata features` tried, and no load; its page has the matrix.")
+        probed = [name for name, view in views.items() if all(load.name.startswith(PREFIX) for load in view.workloads)]
+        if probed:
+            raise BadInput(f"{probed[0]} is what `strata features` tried, and no load; its page has the matrix.")
         said = {name: verdict.model_of(directory, series=False).verdict.sentence for name, directory in chosen.items()}
         only = dict(text.split("=", 1) for text in query.get("factor", ()) if "=" in text)
         found = joined.build(views, said, part=part, only=only)
@@ -131,18 +140,30 @@ class Site:
         return Page(pages.joined(found, below, asked), refresh_s=_RUNNING_S if running else None)
 
 
-def _features(directory: Path) -> Path | None:
-    """The page that `strata features` made of the run: beside it, or beside the runs of each kind that it makes."""
-    places = [directory, *([directory.parent] if directory.name in list(Kind) else [])]
-    return next((path for place in places if (path := place / "features.html").exists()), None)
+def _checked(directory: Path) -> Path:
+    """The directory of a run that may be shown. Raises Refused."""
+    reason = shown.reason_against(directory)
+    if reason is not None:
+        raise Refused(reason)
+    return directory
+
+
+def _features(directory: Path) -> str:
+    """The page of what stacks can do: of this run, and of the other runs that the same `strata features` made."""
+    runs = tried.runs_in(directory.parent) if directory.name in list(Kind) else [directory]
+    return pages.features(tried.matrix_of([_checked(run) for run in runs]))
+
+
+def _has_features(directory: Path) -> bool:
+    return any(name.startswith(PREFIX) for name in reader.workloads(directory))
 
 
 def _listed(name: str, directory: Path) -> Listed:
-    features = _features(directory) is not None
     try:
-        now = reader.status(directory)
+        now = reader.status(_checked(directory))
+        features = _has_features(directory)
     except StrataError as error:
-        return Listed(name, "", "cannot be read", 0, 0, str(error), features)
+        return Listed(name, "", "cannot be read", 0, 0, str(error), False)
     running = lock.held(directory)
     ended = now.visits_done >= now.visits_planned
     state = "running" if running else "ended" if ended else "stopped"

@@ -105,6 +105,12 @@ def _status(sql: sqlite3.Connection) -> Status:
     )
 
 
+def workloads(directory: Path) -> tuple[str, ...]:
+    """The names of the workloads of a run, cheap to ask for."""
+    with closing(database.open_reader(directory)) as sql:
+        return tuple(str(name) for (name,) in sql.execute("SELECT name FROM workload ORDER BY id"))
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """A run as it was begun: a campaign file that loads to it, and what its campaign was described as."""
