@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
@@ -50,10 +51,11 @@ def _choice(found: Advice, choice: Candidate) -> list[str]:
         lines += ["", "Has all that is required too, and no figure is known of:"]
         lines += _fitting(found.unmeasured)
     lines += _published(found.published)
+    what = f"{shlex.quote(str(found.run))} {shlex.quote(choice.judged.stack)}"
     lines += [
         "",
         "What is [documented] nobody has tried here.",
-        f"Build it: strata recipe {found.run} '{choice.judged.stack}' --as shell --map ROLE=/dev/disk/by-id/...",
+        f"Build it: strata recipe {what} --as shell --map ROLE=/dev/disk/by-id/...",
     ]
     return lines
 

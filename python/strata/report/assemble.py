@@ -33,6 +33,7 @@ from strata.report.model import (
 )
 from strata.report.numbers import MISSING, Scale, count, percent, scale_for
 from strata.report.sections import workload_sections
+from strata.text import cleaned
 from strata.units import human_time
 
 if TYPE_CHECKING:  # the analysis is heavy to import, and only its results are needed here
@@ -69,10 +70,13 @@ _DECISIONS = {
 def build(
     view: View, ranking: Ranking, warnings: Sequence[Caution], weights: Sequence[float] | None = None
 ) -> ReportModel:
-    """`ranking` (made with `weights`) and `warnings` are of this very `view`. Never raises for missing figures."""
+    """`ranking` (made with `weights`) and `warnings` are of this very `view`. Never raises for missing figures.
+
+    No text in the model holds a character that acts or hides: renderers may lay out what they find.
+    """
     standings = _standings(view, ranking)
     keys = {standing.stack: standing.key for standing in standings}
-    return ReportModel(
+    model = ReportModel(
         version=VERSION,
         campaign=view.campaign if view.profile is None else f"{view.campaign}, profile {view.profile}",
         about=view.about,
@@ -127,6 +131,7 @@ def build(
         machine_figures=tuple(Fact(m.name, m.about) for m in view.machine_metrics.values() if m.about and standings),
         footer=f"Made by Strata {view.versions.get('strata', '')} from stored results alone.".replace("  ", " "),
     )
+    return cleaned(model)
 
 
 # ---------------------------------------------------------------- ranking

@@ -2,6 +2,9 @@
 
 Colours are written as `currentColor` or as the palette below, which the page's style sheet maps to what reads
 on its background; so one drawing serves light, dark and paper.
+
+The library that draws ends the whole process at a character that XML cannot hold. So every text goes to it cleaned, and
+every number finite and within what a drawing can show (`_drawable`).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Any
 
 from strata.report.model import DotChart, IntervalChart, PercentileChart, SeriesChart, SeriesPanel
 from strata.report.numbers import number
+from strata.text import one_line, visible
 
 WIDTH = 400  # of a drawing, in its own units; text is 12 of them
 PANEL_WIDTH = 290  # of one of several small ones
@@ -21,6 +25,8 @@ ROW = 36
 _PERCENTILE_HEIGHT = 240
 _APART = 15.0  # from one number at a line's end to the next; the axis takes a part of the height
 LABEL_LETTERS = 46
+_LONGEST = 200  # letters of any text in a drawing
+_LARGEST = 1e100
 # Names for the style sheet rather than colours to like: `.chart [fill="#0072b2"]` becomes var(--series-1).
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a68c9", "#8c8c8c")
 ACCENT, MUTED = PALETTE[0], PALETTE[7]
@@ -101,11 +107,11 @@ def percentiles(chart: PercentileChart) -> str:
         {"p": f"p{p:g}", "value": value, "key": line.key, "colour": PALETTE[i % len(PALETTE)], "dash": i % len(_DASHES)}
         for i, line in enumerate(chart.lines)
         for p, value in line.points
-        if value > 0
+        if _on_logarithmic_scale(value)
     ]
     if not points:
         return ""
-    values = [value for line in chart.lines for _, value in line.points if value > 0]
+    values = [value for line in chart.lines for _, value in line.points if _on_logarithmic_scale(value)]
     low, high = min(values) / 1.15, max(values) * 1.15
     x = alt.X("p:N", sort=order, title=None, axis=alt.Axis(labelAngle=0, grid=False), scale=alt.Scale(padding=0.35))
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
@@ -124,6 +130,10 @@ def percentiles(chart: PercentileChart) -> str:
         .encode(x=x, y=alt.Y("at:Q", scale=scale), text="key:N", color=alt.Color("colour:N", scale=None)),
     ]
     return _svg(alt.layer(*layers).properties(height=_PERCENTILE_HEIGHT), chart.id, chart.title, chart.alt)
+
+
+def _on_logarithmic_scale(value: float) -> bool:
+    return 1 / _LARGEST < value < _LARGEST
 
 
 def _ends(points: Sequence[dict[str, Any]], low: float, high: float) -> list[dict[str, Any]]:
@@ -237,19 +247,37 @@ _CONFIG: dict[str, Any] = {
 def _svg(drawing: Any, name: str, title: str, text: str, width: int = WIDTH) -> str:
     import vl_convert
 
-    spec = drawing.properties(width=width).to_dict(validate=False)
+    spec = _drawable(drawing.properties(width=width).to_dict(validate=False))
     spec["config"] = _CONFIG
     spec["autosize"] = {"type": "fit", "contains": "padding"}
-    return _inline(vl_convert.vegalite_to_svg(spec), name, title, text)
+    try:
+        svg = vl_convert.vegalite_to_svg(spec)
+    except ValueError:  # numbers that no scale can hold together
+        return '<p class="quiet">This chart cannot be drawn; its figures are in the table.</p>'
+    return _inline(svg, name, one_line(title), visible(text))
+
+
+def _drawable(spec: Any) -> Any:
+    """The specification of a drawing with every text on one printable line, and no number that has no place in it."""
+    if isinstance(spec, str):
+        return one_line(spec)[:_LONGEST]
+    if isinstance(spec, dict):
+        return {key: _drawable(value) for key, value in spec.items()}
+    if isinstance(spec, list):
+        return [_drawable(each) for each in spec]
+    if isinstance(spec, float) and not abs(spec) < _LARGEST:
+        return None
+    return 0.0 if isinstance(spec, float) and abs(spec) < 1 / _LARGEST else spec
 
 
 def _inline(svg: str, name: str, title: str, text: str) -> str:
     """Make a stand-alone drawing fit to stand beside others in one page: sized by it, named, ids its own."""
+    name = escape(one_line(name))
     inner = re.search(r"<svg[^>]*viewBox=\"([^\"]+)\"[^>]*>(.*)</svg>", svg, re.DOTALL)
     if inner is None:
         raise ValueError("the chart library gave something that is not an SVG drawing")
-    body = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', inner[2])
-    body = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", body)
+    body = re.sub(r'\bid="([^"]+)"', lambda match: f'id="{name}-{match[1]}"', inner[2])
+    body = re.sub(r"url\(#([^)]+)\)", lambda match: f"url(#{name}-{match[1]})", body)
     return (
         f'<svg class="chart" viewBox="{inner[1]}" role="img" aria-labelledby="{name}-title {name}-desc">'
         f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-desc">{escape(text)}</desc>{body}</svg>'

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
+from strata import text as texts
 from strata.report.matrix import Dispute, Group, Matrix
 
 _SHOWN = {True: "yes", False: "no", None: "?"}
@@ -31,7 +31,7 @@ def render(matrix: Matrix) -> str:
 
 def as_json(matrix: Matrix) -> str:
     """The whole of it. A feature that was not tried is null."""
-    return json.dumps(asdict(matrix), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return texts.as_json(asdict(matrix), indent=1) + "\n"
 
 
 def _table(group: Group) -> list[str]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
 from strata.report.model import Estimate, ReportModel
+from strata.text import as_json
 
 
 def render(model: ReportModel) -> str:
     """The whole model. Numbers are in the unit named beside them, in texts as shown."""
-    return json.dumps(asdict(model), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return as_json(asdict(model), indent=1) + "\n"
 
 
 def verdict_json(model: ReportModel) -> dict[str, Any]:

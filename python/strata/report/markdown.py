@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable, Iterator
 
 from strata.report.model import Cell, Column, Fact, ReportModel, Table, WorkloadSection
+from strata.text import visible
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#])")
+_WWW = re.compile(r"\b(www)\.", re.IGNORECASE)
 
 
 def render(model: ReportModel) -> str:
-    return "\n\n".join(block for block in _blocks(model) if block) + "\n"
+    return visible("\n\n".join(block for block in _blocks(model) if block)) + "\n"
 
 
 def _blocks(m: ReportModel) -> Iterator[str]:
@@ -120,7 +122,8 @@ def _stacks(stacks: Iterable[str]) -> str:
 def _text(text: str) -> str:
     """Inert: no markup and no HTML comes out of what users and tools wrote; one line."""
     plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _SPECIAL.sub(r"\\\1", plain)
+    # A bare address would become a link without any sign of markup.
+    return _WWW.sub(r"\1\\.", _SPECIAL.sub(r"\\\1", plain).replace("://", ":\\//"))
 
 
 def _code(text: str, table: bool = False) -> str:

@@ -25,6 +25,8 @@ def render(model: ReportModel, *, width: int = 100, colour: bool = False, full: 
         force_terminal=colour,
         no_color=not colour,
         highlight=False,
+        markup=False,
+        emoji=False,
         legacy_windows=False,
     )
     with console.capture() as capture:
