@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 FRAME = """\
+# The echo of some shells carries out what follows a backslash.
+echo() { printf '%s\\n' "$*"; }
 say() { echo "$name: $*"; }
 fail() { echo "$name: $*" >&2; exit 1; }
 refuse() { echo "$name: $*" >&2; exit 3; }

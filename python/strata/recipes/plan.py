@@ -28,6 +28,7 @@ from strata.model import (
     Step,
     Value,
 )
+from strata.text import one_line
 
 STATE = "/var/lib/strata"
 """Where what was built keeps what it needs to be looked at, started again and removed."""
@@ -136,6 +137,9 @@ def recipe(
     mount = mount or f"/srv/{name}"
     if not _PATH.fullmatch(mount):
         raise BadInput(f"--at {mount}: write an absolute path of letters, digits and any of _+.@- between slashes.")
+    for text in (stack.text, *(word for each in given for word in (each.role, each.path))):
+        if one_line(text) != text:
+            raise BadInput(f"no recipe is made: '{one_line(text)}' holds a character that cannot be seen; change it.")
     base, above = _base(stack.top, drivers)
     nodes = [node for node in base.walk() if not _is_condition(drivers[node.call.name].info)]
     left_out = [node.call.text for node in stack.top.walk() if _is_condition(drivers[node.call.name].info)]
@@ -160,7 +164,7 @@ def recipe(
         above=above,
         left_out=tuple(left_out),
         notes=(
-            *notes,
+            *map(one_line, notes),  # they come from a run, and stand in comments
             *(
                 _other(node.call, drivers[node.call.name])
                 for node in nodes

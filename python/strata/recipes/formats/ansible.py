@@ -8,10 +8,12 @@ for every stack, also for those that no module of Ansible can make (a dm-cache, 
 from __future__ import annotations
 
 import io
+import re
 
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
+from strata.errors import BadInput
 from strata.recipes import shell
 from strata.recipes.formats._parts import afterwards, commented
 from strata.recipes.formats._units import units
@@ -22,6 +24,12 @@ from strata.recipes.written import File, Format
 def write(recipe: Recipe) -> tuple[File, ...]:
     script = f"/usr/local/sbin/strata-{recipe.name}"
     placed = units(recipe)
+    written = (shell.render(recipe), *(unit.text for unit in placed))
+    if "endraw" in "".join(written) or re.search(r"\{[{%#]", recipe.stack):
+        raise BadInput(
+            "--as ansible: the recipe holds words of Jinja, which Ansible would carry out; take --as shell, or change "
+            "the name of the campaign or of what the stack stands on."
+        )
     packages = sorted({package.split(" ")[0] for package in recipe.packages().values()})
     play = {
         "name": f"{recipe.name}: {recipe.stack}",
@@ -40,7 +48,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
                     "dest": script,
                     "mode": "0755",
                     # an escape of Jinja: the script may hold what looks like its braces
-                    "content": LiteralScalarString(f"{{% raw %}}{shell.render(recipe)}{{% endraw %}}\n"),
+                    "content": LiteralScalarString(f"{{% raw %}}{written[0]}{{% endraw %}}\n"),
                 },
             },
             {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
@@ -110,7 +111,7 @@ def _text(element: Element, recipe: Recipe, after: list[str]) -> str:
     ElementTree.indent(element)
     lines = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *at_boot(recipe), *after]
     remarks = "\n".join([*lines, "A comment of XML has no two hyphens in a row: write - - without the space."])
-    return f"<!--\n{remarks.replace('--', '- -')}\n-->\n{ElementTree.tostring(element, encoding='unicode')}\n"
+    return f"<!--\n{re.sub('-(?=-)', '- ', remarks)}\n-->\n{ElementTree.tostring(element, encoding='unicode')}\n"
 
 
 FORMAT = Format(
