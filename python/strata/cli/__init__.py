@@ -13,13 +13,15 @@ def main() -> None:
     start.prepare()
     # Before numpy is loaded: on matrices of our size a second thread waits more than it works.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from strata.cli import output
     from strata.cli.app import app
     from strata.errors import StrataError
 
+    output.guard_standard_error()
     try:
         app(standalone_mode=True)
     except StrataError as error:
-        print(f"strata: {error}", file=sys.stderr)
+        output.err(f"strata: {error}")
         sys.exit(error.exit_code)
     except BrokenPipeError:
         # `strata verdict | head`: nobody reads on, which is no error
@@ -27,5 +29,5 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:
         what = error.filename or "a file or the standard output"
-        print(f"strata: cannot use {what}: {error.strerror}; check the path and who may write there.", file=sys.stderr)
+        output.err(f"strata: cannot use {what}: {error.strerror}; check the path and who may write there.")
         sys.exit(2)

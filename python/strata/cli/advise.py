@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ from strata.advice import advise as choosing
 from strata.advice import requirements
 from strata.advice.requirements import Requirements
 from strata.campaign import parse_stacks
-from strata.cli import features, kept
+from strata.cli import features, kept, output
 from strata.cli.written import text_of
 from strata.errors import BadInput, NothingToRun
 from strata.model import Stack, View
@@ -42,9 +40,9 @@ class Flags:
 def advise(file: Path | None, runs: Sequence[Path], flags: Flags, as_json: bool) -> None:
     found, wanted = answer(file, runs, flags)
     if as_json:
-        print(json.dumps({"version": 2, **asdict(found)}, indent=2))
+        output.json({"version": 2, **asdict(found)})
     else:
-        sys.stdout.write(advice.render(found, wanted))
+        output.out(advice.render(found, wanted), end="")
     if found.conflicts:
         raise typer.Exit(NothingToRun.exit_code)
 

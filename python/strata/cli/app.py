@@ -499,5 +499,7 @@ def _top(version: Annotated[bool, typer.Option("--version", help="print the vers
     if version:
         import importlib.metadata
 
-        typer.echo(f"strata {importlib.metadata.version('stratabench')}")
+        from strata.cli import output
+
+        output.out(f"strata {importlib.metadata.version('stratabench')}")
         raise typer.Exit

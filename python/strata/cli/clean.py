@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from strata.cli import output
 from strata.report.numbers import count
 from strata.run import lock, testbeds
 from strata.run.signals import Interrupts
@@ -25,9 +25,9 @@ def clean(directory: Path, as_json: bool) -> None:
         finally:
             store.close()
     if as_json:
-        print(json.dumps({"version": 1, "undone": done.undone, "processes": list(done.processes)}, indent=2))
+        output.json({"version": 1, "undone": done.undone, "processes": list(done.processes)})
     elif done.undone or done.processes:
         undone, ended = count(done.undone, "step"), count(len(done.processes), "process", "processes")
-        print(f"Undid {undone} and ended {ended}; nothing of this run is left.")
+        output.out(f"Undid {undone} and ended {ended}; nothing of this run is left.")
     else:
-        print("Nothing of this run is left on this machine.")
+        output.out("Nothing of this run is left on this machine.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 from strata import layers, published, workloads
 from strata.analysis import between, studies
 from strata.analysis.studies import Claimed, Printed
+from strata.cli import output
 from strata.errors import BadInput
 from strata.model import View
 from strata.report import comparison
@@ -30,7 +29,7 @@ def compare(directory: Path, other: str, everything: bool, as_json: bool) -> Non
         _print_json(asdict(found))
         return
     _machines((view, later), (str(directory), other))
-    sys.stdout.write(comparison.of_runs(found, str(directory), other, everything=everything))
+    output.out(comparison.of_runs(found, str(directory), other, everything=everything), end="")
 
 
 def _with_study(view: View, name: str, as_json: bool) -> None:
@@ -48,24 +47,24 @@ def _with_study(view: View, name: str, as_json: bool) -> None:
         if as_json:
             _print_json({**about, "retried": [asdict(each) for each in tried]})
         else:
-            sys.stdout.write(comparison.of_findings(tried, title, study.source, study.left_out))
+            output.out(comparison.of_findings(tried, title, study.source, study.left_out), end="")
         return
     printed = [Printed(each.stack.text, each.workload, each.metric, each.goodness) for each in study.figures]
     found = studies.held(view, printed)
     if as_json:
         _print_json({**about, "held": [asdict(each) for each in found]})
     else:
-        sys.stdout.write(comparison.of_study(found, title, study.source, study.left_out))
+        output.out(comparison.of_study(found, title, study.source, study.left_out), end="")
 
 
 def _machines(views: Sequence[View], names: Sequence[str]) -> None:
     for view, name in zip(views, names, strict=True):
         facts = view.facts
         machine = "an unknown machine" if facts is None else facts.described
-        print(f"{name}: {view.campaign} on {machine}")
+        output.out(f"{name}: {view.campaign} on {machine}")
         for caveat in facts.caveats if facts is not None else ():
-            print(f"  {caveat}")
+            output.out(f"  {caveat}")
 
 
 def _print_json(content: dict[str, object]) -> None:
-    print(json.dumps({"version": 1, **content}, indent=2))
+    output.json({"version": 1, **content})

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from strata.analysis.cells import usable
+from strata.cli import output
 from strata.model import TrialResult, View
 from strata.store import reader
 from strata.units import parse_time
@@ -87,7 +88,7 @@ def main() -> None:
         sys.exit("usage: python -m strata.cli.dataset DIR FILE.parquet")
     data = frame(reader.view(Path(sys.argv[1]), series=True))
     data.write_parquet(sys.argv[2], compression="zstd")
-    print(f"{data.height} visits of {data['stack'].n_unique()} stacks")
+    output.out(f"{data.height} visits of {data['stack'].n_unique()} stacks")
 
 
 if __name__ == "__main__":

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from strata.cli import output
 from strata.errors import BadInput, CommandFailed, Refused
 from strata.hosts.local import LocalHost
 from strata.lab import models, probe
@@ -52,15 +52,15 @@ def show_models(as_json: bool) -> None:
             said = host.run(Command(argv, timeout_s=120.0, stdin=json.dumps(model.document))).stdout
             entries.append((model, said))
     if as_json:
-        print(json.dumps({"version": 1, "models": [json.loads(said)[0] for _, said in entries]}, indent=2))
+        output.json({"version": 1, "models": [json.loads(said)[0] for _, said in entries]})
         return
     for model, said in entries:
         _, _, claims = said.partition("\n")
-        print(f"{model.name}: {model.about}")
+        output.out(f"{model.name}: {model.about}")
         alone = "it claims" if models.as_fixed(model) is None else "the model alone, for which null_blk stands, claims"
-        print(f"  by the virtual clock {models.served_by(model)}; write cache: {model.write_cache}; {alone}")
-        print("".join(f"  {line}\n" for line in claims.splitlines()), end="")
-        print("".join(f"  source: {source}\n" for source in model.sources))
+        output.out(f"  by the virtual clock {models.served_by(model)}; write cache: {model.write_cache}; {alone}")
+        output.out("".join(f"  {line}\n" for line in claims.splitlines()), end="")
+        output.out("".join(f"  source: {source}\n" for source in model.sources))
 
 
 def run_probe(device: str | None, scratch: str | None, size: str, out: str, seconds: float) -> None:
@@ -90,15 +90,15 @@ def run_probe(device: str | None, scratch: str | None, size: str, out: str, seco
         # flash is flash on a disk of any size; an arm goes over the disk that was measured
         claims = _claims(host, model, min(found.size_bytes, _CLAIMED) if model.kind == "hdd" else _CLAIMED)
     Path(out).write_text(text, encoding="utf-8")
-    print(f"{'':24} {'measured':>10} {'model alone':>12}")
+    output.out(f"{'':24} {'measured':>10} {'model alone':>12}")
     for each in probe.compared(seen, claims):
-        print(f"{each.what:24} {each.measured:10.1f} {each.model:12.1f} {each.unit}")
+        output.out(f"{each.what:24} {each.measured:10.1f} {each.model:12.1f} {each.unit}")
     if reasons := models.reasons_against_speed(model):
-        print(f"{out} is for --clock real alone: {reasons[0]}")
+        output.out(f"{out} is for --clock real alone: {reasons[0]}")
     else:
-        print(f"{out}: {models.served_by(model)}.")
-    print("\n".join(models.caveats("that uses it", model, virtual=False)))
-    print(f"Use it with --disk ROLE={out}.")
+        output.out(f"{out}: {models.served_by(model)}.")
+    output.out("\n".join(models.caveats("that uses it", model, virtual=False)))
+    output.out(f"Use it with --disk ROLE={out}.")
 
 
 def _on_a_new_file(host: LocalHost, path: Path, size: str, seconds: float) -> tuple[Device, dict[str, Seen]]:
@@ -177,4 +177,4 @@ def _claims(host: LocalHost, model: DiskModel, size_bytes: int) -> dict[str, Any
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    output.err(line)

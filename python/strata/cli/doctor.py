@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import typer
 
 from strata import layers, workloads
+from strata.cli import output
 from strata.hosts.local import LocalHost
 from strata.model import Brought, Call, Facts, LayerDriver, Param, ParamType
 from strata.run import plan as planning
@@ -46,11 +46,11 @@ def doctor(as_json: bool) -> None:
                 for each, why in listed
             },
         }
-        print(json.dumps(plain, indent=2, default=sorted))
+        output.json(plain)
     else:
         more = {name: list(_brought_lines(listed, facts)) for name, listed in brought.items()}
         lists = [*_list("layers", layer_reasons, choices, more), *_list("workloads", load_reasons)]
-        print("\n".join([*_machine(facts), *lists]))
+        output.out("\n".join([*_machine(facts), *lists]))
     if not works:
         raise typer.Exit(4)
 

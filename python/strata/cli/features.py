@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from strata import layers, workloads
 from strata.advice.judge import ends_in
 from strata.campaign import parse_stacks
 from strata.cli import kept as kept_stacks
-from strata.cli import page_file, written
+from strata.cli import output, page_file, written
 from strata.cli import run as running
 from strata.errors import BadInput, Refused
 from strata.model import Kind, Outcome, Stack, View
@@ -45,10 +44,10 @@ def features(
     page = out / "features.html"
     page_file.write(page, pages.features(found))
     if as_json:
-        sys.stdout.write(report.as_json(found))
+        output.out(report.as_json(found), end="")
     else:
-        sys.stdout.write(report.render(found))
-        print(f"\nThe page, with the evidence: {page}")
+        output.out(report.render(found), end="")
+        output.out(f"\nThe page, with the evidence: {page}")
     if not shown and any(_failed(reader.view(directory)) for directory in directories):
         raise typer.Exit(1)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Sequence
 
+from strata.cli import output
 from strata.errors import BadInput, Interrupted
 from strata.hosts.local import LocalHost
 from strata.lab import cache as caches
@@ -33,11 +32,11 @@ def status(as_json: bool) -> None:
     labs = image.listing(cache)
     if as_json:
         shown = [_as_json(lab) for lab in labs]
-        print(json.dumps({"version": 1, "cache": str(cache), "labs": shown}, indent=2))
+        output.json({"version": 1, "cache": str(cache), "labs": shown})
     elif labs:
-        print("\n".join([f"labs in {cache}", *(_line(lab) for lab in labs)]))
+        output.out("\n".join([f"labs in {cache}", *(_line(lab) for lab in labs)]))
     else:
-        print(f"There is no lab in {cache}; type `strata lab build`.")
+        output.out(f"There is no lab in {cache}; type `strata lab build`.")
 
 
 def remove(names: Sequence[str], everything: bool) -> None:
@@ -45,11 +44,11 @@ def remove(names: Sequence[str], everything: bool) -> None:
         raise BadInput("say which lab: its name as `strata lab status` shows it, or --all.")
     cache = caches.default()
     removed = image.remove(None if everything else list(names), cache, LocalHost("lab-remove"))
-    print(f"Removed {', '.join(removed)}." if removed else f"There is no lab in {cache}.")
+    output.out(f"Removed {', '.join(removed)}." if removed else f"There is no lab in {cache}.")
 
 
 def _say(line: str) -> None:
-    print(f"lab: {line}", file=sys.stderr, flush=True)
+    output.err(f"lab: {line}")
 
 
 def _line(lab: Listed) -> str:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from strata.cli import output
 from strata.errors import BadInput, Interrupted
 from strata.hosts import ssh
 from strata.hosts.local import engine_path
@@ -79,4 +80,4 @@ def _plug(running: Machine, disks: Sequence[Disk]) -> None:
 
 
 def _say(line: str) -> None:
-    print(f"lab: {line}", file=sys.stderr, flush=True)
+    output.err(f"lab: {line}")

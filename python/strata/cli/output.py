@@ -7,7 +7,7 @@ What is printed can come from a run directory, a program or a file of somebody e
 from __future__ import annotations
 
 import sys
-from typing import TextIO
+from typing import TextIO, cast
 
 from strata import text as texts
 
@@ -37,3 +37,26 @@ def json(data: object) -> None:
     """Write to standard output as JSON."""
     sys.stdout.write(texts.as_json(data) + "\n")
     sys.stdout.flush()
+
+
+class _Visible:
+    """Standard error for what writes to it by itself: typer about wrong arguments, Python about a fault of ours."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        return self.stream.write(texts.visible(text))
+
+
+def guard_standard_error() -> None:
+    """Make everything visible that is written to standard error, whoever writes it."""
+    sys.stderr = cast("TextIO", _Visible(sys.stderr))
+
+
+def unguarded(stream: TextIO) -> TextIO:
+    """The same stream for a picture that moves the cursor, whose texts are made visible before."""
+    return stream.stream if isinstance(stream, _Visible) else stream

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from strata import layers
 from strata.campaign import testbed
-from strata.cli import written
+from strata.cli import output, written
 from strata.errors import Interrupted
 from strata.model import Disk, LayerDriver, Stack, Testbed
 from strata.run import in_lab, session, testbeds
@@ -69,7 +68,7 @@ def plan(
                 for path, d in made.directories.items()
             },
         }
-        print(json.dumps(plain | ({"commands": typed} if commands else {}), indent=2))
+        output.json(plain | ({"commands": typed} if commands else {}))
         return
     named = campaign.name if campaign.profile is None else f"{campaign.name}, profile {campaign.profile}"
     lines = [f"{named}: {len(made.runnable)} of {len(made.stacks)} stacks can run here"]
@@ -101,7 +100,7 @@ def plan(
     lines.append(f"{rounds} rounds, {visits} visits{takes if visits else ''}")
     for name, listing in typed.items():
         lines += ["", f"# ---- {name}", *listing]
-    print("\n".join(lines))
+    output.out("\n".join(lines))
 
 
 def _typed(made: Plan, stack: Stack, testbed: Testbed, drivers: Mapping[str, LayerDriver]) -> list[str]:

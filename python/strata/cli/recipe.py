@@ -11,7 +11,7 @@ import typer
 
 from strata import layers
 from strata.campaign import parse_stacks
-from strata.cli import kept
+from strata.cli import kept, output
 from strata.cli.written import existing, text_of
 from strata.errors import BadInput, Problem
 from strata.model import Stack, View
@@ -101,22 +101,22 @@ def _measured_on(view: View) -> tuple[str, ...]:
 def _judge(made: Recipe, seen: Path) -> None:
     text = sys.stdin.read() if str(seen) == "-" else text_of(seen, "give the file with what `inspect` printed")
     wrong = made.differences(shell.seen(made, text))
-    print("\n".join(wrong) if wrong else "It is as asked.")
+    output.out("\n".join(wrong) if wrong else "It is as asked.")
     if wrong:
         raise typer.Exit(1)
 
 
 def _print(files: Sequence[File], out: Path | None) -> None:
     if out is None and len(files) == 1:
-        sys.stdout.write(files[0].text)
+        output.out(files[0].text, end="")
         return
     if out is None:
         for file in files:
-            print(f"# ---- {file.place or file.name}")
-            sys.stdout.write(file.text)
+            output.out(f"# ---- {file.place or file.name}")
+            output.out(file.text, end="")
         return
     out.mkdir(parents=True, exist_ok=True)
     for file in files:
         (out / file.name).write_text(file.text)
         where = f"   {'is to be added to' if file.added else 'belongs at'} {file.place}" if file.place else ""
-        print(f"{out / file.name}{where}")
+        output.out(f"{out / file.name}{where}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strata.cli import verdict
+from strata import text as texts
+from strata.cli import output, verdict
 from strata.errors import BadInput
 
 if TYPE_CHECKING:  # the page is heavy to import, and only what writes it pays
@@ -45,10 +44,10 @@ def report(directory: Path, as_json: bool, as_markdown: bool, out: Path | None, 
         if out:
             out.write_text(text, encoding="utf-8")
         else:
-            sys.stdout.write(text)
+            output.out(text, end="")
         return
     model = verdict.model_of(directory)
-    print(verdict.write_report(model, out or directory / "report.html", _choosing(directory, beside)))
+    output.out(str(verdict.write_report(model, out or directory / "report.html", _choosing(directory, beside))))
 
 
 def _choosing(directory: Path, beside: Beside) -> Choosing:
@@ -95,13 +94,13 @@ def joined_report(
     }
     found = joined.build(views, said)
     if as_json:
-        text = json.dumps(asdict(found), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        text = texts.as_json(asdict(found), indent=1) + "\n"
         if out:
             out.write_text(text, encoding="utf-8")
         else:
-            sys.stdout.write(text)
+            output.out(text, end="")
         return
-    sys.stdout.write(joined.render(found))
+    output.out(joined.render(found), end="")
     page = out or Path("joined.html")
-    page.write_text(pages.joined(found), encoding="utf-8")
-    print(f"\nThe page: {page}")
+    output.file(page, pages.joined(found))
+    output.out(f"\nThe page: {page}")

@@ -14,7 +14,7 @@ import typer
 from strata import layers
 from strata.analysis import objective
 from strata.analysis.objective import PARETO
-from strata.cli import verdict, watch, written
+from strata.cli import output, verdict, watch, written
 from strata.design.choice import NO_CERTIFICATE
 from strata.errors import BadInput, Refused
 from strata.lab import emulator
@@ -66,7 +66,7 @@ def run(asked: Asked) -> None:
     verdict.print_verdict(model, asked.as_json)
     report = verdict.write_report(model, directory / "report.html")
     if not asked.as_json:
-        print(f"\nThe whole report: {report}")
+        output.out(f"\nThe whole report: {report}")
     if model.failed:
         raise typer.Exit(1)
 
@@ -109,7 +109,7 @@ def _execute(order: running.Order, store: Store, jobs: int, interrupts: Interrup
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    output.err(text)
 
 
 def rule_of(kept: Rule | None, asked: Rule, from_file: bool, decide: Decide) -> Rule:
@@ -136,7 +136,7 @@ def rule_of(kept: Rule | None, asked: Rule, from_file: bool, decide: Decide) -> 
     rule = replace(rule, objective=rule.objective if decide.objective is None else decide.objective)
     rule = _designed(replace(rule, budget_s=budget_s, within=within), decide, kept)
     if rule.design == "rounds" and not decide.rounds and rule.rounds != asked.rounds:
-        print(f"going on to {rule.rounds} rounds, as asked for before; --rounds changes that", file=sys.stderr)
+        output.err(f"going on to {rule.rounds} rounds, as asked for before; --rounds changes that")
     return replace(rule, rounds=decide.rounds or rule.rounds)
 
 
@@ -167,7 +167,7 @@ def _designed(rule: Rule, decide: Decide, kept: Rule | None) -> Rule:
         )
     if certify and design == "race" and decide.design is None and kept is not None and kept.design == "race":
         # The same words as when it began, before they became a race: they must be able to go on.
-        print(f"Going on with the race. {NO_CERTIFICATE} For a model's choice add --design adaptive.", file=sys.stderr)
+        output.err(f"Going on with the race. {NO_CERTIFICATE} For a model's choice add --design adaptive.")
         certify = False
     if certify and design in ("rounds", "race"):
         raise BadInput(_no_model(decide, design, kept))
@@ -223,7 +223,7 @@ def _confirm(order: running.Order, yes: bool, interrupts: Interrupts) -> None:
     )
     if not sys.stdin.isatty():
         raise Refused(f"everything on these devices would be overwritten:\n{listing}\nadd --yes to agree.")
-    print(f"Everything on these devices will be overwritten:\n{listing}\nType yes to go on: ", end="", file=sys.stderr)
+    output.err(f"Everything on these devices will be overwritten:\n{listing}\nType yes to go on: ", end="")
     sys.stderr.flush()
     interrupts.wait_for(sys.stdin)
     if sys.stdin.readline().strip() != "yes":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strata.cli import page_file
+from strata.cli import output, page_file
 from strata.errors import BadInput
 from strata.model import View
 from strata.report.model import ReportModel
@@ -63,15 +62,15 @@ def _front(directory: Path, metrics: str, as_json: bool) -> None:
         raise BadInput(f"--pareto: {error}") from error
     front = pareto.front(view, names)
     if as_json:
-        print(json.dumps({"version": 1, "campaign": view.campaign, **asdict(front)}, indent=2))
+        output.json({"version": 1, "campaign": view.campaign, **asdict(front)})
         return
-    print(front.sentence)
+    output.out(front.sentence)
     for member in front.members:
-        print(f"  {member.probability:5.0%}  {member.stack}  ({_shown(member.figures)})")
+        output.out(f"  {member.probability:5.0%}  {member.stack}  ({_shown(member.figures)})")
     for unjudged in front.unjudged:
-        print(f"      -  {unjudged.stack}  ({_shown(unjudged.figures)})")
+        output.out(f"      -  {unjudged.stack}  ({_shown(unjudged.figures)})")
     if front.without:
-        print(f"Without figures of all of them: {', '.join(front.without)}.")
+        output.out(f"Without figures of all of them: {', '.join(front.without)}.")
 
 
 def _shown(figures: Mapping[str, float]) -> str:
@@ -82,15 +81,14 @@ def print_verdict(model: ReportModel, as_json: bool) -> None:
     from strata.report import terminal, verdict_json
 
     if as_json:
-        print(json.dumps(verdict_json(model), indent=2))
+        output.json(verdict_json(model))
     else:
         width = shutil.get_terminal_size((100, 24)).columns
-        sys.stdout.write(terminal.render(model, width=max(width, 60), colour=sys.stdout.isatty()))
-    sys.stdout.flush()
+        output.coloured(terminal.render(model, width=max(width, 60), colour=sys.stdout.isatty()))
 
 
 def write_report(model: ReportModel, path: Path, choosing: Choosing | None = None) -> Path:
-    """Whole or not at all; returns `path`."""
+    """Write the report to `path`, and return that."""
     from strata.report import html
 
     page_file.write(path, html.render(model, choosing or html.Choosing()))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import typer
 
-from strata.cli import watch
+from strata.cli import output, watch
 from strata.lab.scratch import scratch
 from strata.run import lock, verify
 from strata.run.signals import Interrupts
@@ -33,15 +32,15 @@ def verify_run(directory: Path, out: Path | None, jobs: int, as_json: bool) -> N
             "different": list(found.different),
             "machines": list(machines),
         }
-        print(json.dumps(plain, indent=2))
+        output.json(plain)
     else:
-        print("\n".join(_lines(found.trials, found.figures, found.different, machines)))
+        output.out("\n".join(_lines(found.trials, found.figures, found.different, machines)))
     if not found.same:
         raise typer.Exit(1)
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    output.err(text)
 
 
 def _lines(trials: int, figures: int, different: tuple[str, ...], machines: tuple[str, ...]) -> list[str]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
+from strata.cli import output
 from strata.errors import Interrupted
 from strata.run.progress import (
     Decided,
@@ -21,6 +22,7 @@ from strata.run.progress import (
     VisitEnded,
     VisitStarted,
 )
+from strata.text import cleaned, visible
 from strata.units import human_time
 
 if TYPE_CHECKING:
@@ -43,15 +45,15 @@ def listener(directory: Path, stream: TextIO) -> Iterator[Listener]:
     from rich.live import Live
 
     picture = _Picture(directory)
-    with Live(
-        console=Console(file=_breakable(stream)), get_renderable=picture.render, refresh_per_second=4, transient=True
-    ) as live:
+    console = Console(file=_breakable(output.unguarded(stream)), markup=False, emoji=False, highlight=False)
+    with Live(console=console, get_renderable=picture.render, refresh_per_second=4, transient=True) as live:
 
         def show(progress: Progress) -> None:
-            picture.take(progress)
-            text = _permanent(progress)
+            shown = cleaned(progress)
+            picture.take(shown)
+            text = _permanent(shown)
             if text:
-                live.console.print(text, highlight=False, markup=False)
+                live.console.print(text)
 
         yield show
 
@@ -63,7 +65,7 @@ def plain(stream: TextIO) -> Listener:
     def show(progress: Progress) -> None:
         text = _line(progress)
         if text:
-            print(text, file=quiet, flush=True)
+            output.write(text, quiet)
 
     return show
 
@@ -210,7 +212,7 @@ class _Picture:
         if began < self._rank_at:
             return
         try:
-            self._ranking = _ranking(self.directory)
+            self._ranking = [visible(line) for line in _ranking(self.directory)]
         except Interrupted:
             raise
         except Exception:  # noqa: BLE001 - a fault of the display must not end the run

@@ -33,6 +33,7 @@ from strata.analysis.additive import Array, Readings, fit, layout, of_codes
 from strata.design.simulate.tally import STRATEGIES, as_json, judge, summary, table
 from strata.design.simulate.truth import SET_UP_S, TRIAL_S, Truth
 from strata.errors import BadInput
+from strata.text import visible
 from strata.units import parse_percent
 
 FACTOR = "factor: "
@@ -246,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"All of a visit shares {seen.visit_share:.0%} of the variance.")
     if seen.pressure_share is not None:
         print(f"Waiting for a processor goes with {seen.pressure_share:.0%} of the variance.")
-    print(f"Effects: {', '.join(f'{name} {spread:.1%}' for name, spread in seen.effects.items())}.\n")
+    print(f"Effects: {', '.join(f'{visible(name)} {spread:.1%}' for name, spread in seen.effects.items())}.\n")
     print(table(summaries))
 
 
