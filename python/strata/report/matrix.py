@@ -10,7 +10,7 @@ from strata.advice.judge import claimed
 from strata.advice.judge import risks as risks_of
 from strata.advice.tried import holds, printed, reason, trials
 from strata.model import Kind, Stack, TrialResult, View
-from strata.probes import PREFIX, Probe, probes
+from strata.probes import PREFIX, probes
 from strata.published.documented import Documents
 from strata.published.tables import printed_of, tables
 from strata.report.numbers import number, scale_for
@@ -141,7 +141,7 @@ def build(views: Sequence[View], stacks: Mapping[str, Stack], known: Documents) 
                     disagreed.append(said)
     return Matrix(
         groups,
-        tuple(_feature(probes()[name], known) for name in used),
+        tuple(_feature(name, known) for name in used),
         tuple(disagreed),
         tuple(
             f"{table.system} {table.version}, {row.printed}: {row.untried}"
@@ -153,7 +153,10 @@ def build(views: Sequence[View], stacks: Mapping[str, Stack], known: Documents) 
     )
 
 
-def _feature(probe: Probe, known: Documents) -> Feature:
+def _feature(name: str, known: Documents) -> Feature:
+    probe = probes().get(name)
+    if probe is None:
+        return Feature(name, "This Strata has no such probe", "The one that tried it has.", "")
     return Feature(probe.name, known.features.get(probe.name, probe.about), probe.about, probe.script)
 
 
