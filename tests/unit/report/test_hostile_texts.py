@@ -138,8 +138,15 @@ def test_pages_of_several_runs(views: tuple[View, View]) -> None:
 
 def test_a_drawing_takes_every_character_and_number() -> None:
     """A sample of the characters that ended the process, and of the numbers that no scale can hold."""
-    signs = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0xAD, 0xD800, 0xFDD0, 0xFFFE, 0xFFFF, 0x1FFFE)))
-    for point in (1.0, 5e-324, 1e308, float("inf"), float("nan")):
-        mark = IntervalMark(f"1{signs}", signs, point, -point, point, signs, True)
-        drawing = charts.intervals(IntervalChart(f"a{signs}", signs, signs, signs, (mark, mark), point))
-        assert visible(drawing) == drawing
+    signs = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0xAD, 0xFDD0, 0xFFFE, 0xFFFF, 0x1FFFE)))
+    for point, text in (
+        (1.0, signs),
+        (1.0, "\ud800"),
+        (5e-324, ""),
+        (1e308, ""),
+        (float("inf"), ""),
+        (float("nan"), ""),
+    ):
+        mark = IntervalMark(f"1{text}", text, point, -point, point, text, True)
+        drawing = charts.intervals(IntervalChart(f"a{text}", text, text, text, (mark, mark), point))
+        assert visible(drawing) == drawing and drawing.startswith("<svg")
