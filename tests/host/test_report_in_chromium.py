@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -267,7 +268,7 @@ def test_runs_are_chosen_and_put_side_by_side(page: Page) -> None:
     def answer(path: str, query: Mapping[str, list[str]]) -> web.Page:
         asked.append((path, dict(query)))
         runs = [beside.Listed(f"r{n}", "a campaign", "running", n, 4, "Round 2 of 4.", n == 1) for n in range(4)]
-        return web.Page(beside.runs(runs, "runs"), refresh_s=3600)
+        return web.Page(beside.runs(runs, "runs"), refresh_s=3600, policy=beside.policy())
 
     with web.listening(0, answer) as server:
         thread = threading.Thread(target=server.serve)
@@ -325,6 +326,44 @@ def test_a_page_follows_its_run_by_itself(page: Page, tmp_path: Path) -> None:
     assert -1 not in seen and seen == sorted(set(seen)), seen
     assert [answer["status"] for answer in answers] == [200] and "Refresh" not in answers[0]["headers"]
     assert page.seen("Runtime.exceptionThrown") == []
+
+
+@pytest.mark.parametrize("name", ["ordinary", "features", "joined", "factors"])
+def test_what_a_server_allows_is_all_that_a_page_needs(page: Page, pages: dict[str, Path], name: str) -> None:
+    """Styled as from a file; and what somebody put into it does not run, is not loaded and is not styled."""
+    text = pages[name].read_text(encoding="utf-8")
+    with serving(lambda path, query: web.Page(text, policy=beside.policy())) as server:
+        page.go(server.url, WIDE, "light")
+        page.shot(f"{name}-served")
+        assert page.seen("Log.entryAdded") == []
+        assert page.value("getComputedStyle(document.querySelector('main')).maxWidth") == "1152px"
+    evil = (
+        "<script>window.ran = 1</script><p id='evil' style='color: rgb(1, 2, 3)' onclick='window.ran = 1'>x</p>"
+        "<img src='/x.png' onerror='window.ran = 1'><style>main { max-width: 9px }</style><base href='http://evil/'>"
+    )
+    with serving(
+        lambda path, query: web.Page(text.replace("<main>", f"<main>{evil}"), policy=beside.policy())
+    ) as server:
+        page.go(server.url, WIDE, "light")
+        page.value("document.getElementById('evil').click()")
+        assert page.value("window.ran === undefined")
+        assert page.value("getComputedStyle(document.getElementById('evil')).color") != "rgb(1, 2, 3)"
+        assert page.value("getComputedStyle(document.querySelector('main')).maxWidth") == "1152px"
+        assert page.value("document.baseURI") == server.url
+        blocked = " ".join(entry["entry"]["text"] for entry in page.seen("Log.entryAdded"))
+        assert "script" in blocked and "style" in blocked and "Content Security Policy" in blocked
+
+
+@contextmanager
+def serving(answer: web.Answer) -> Iterator[web.Server]:
+    with web.listening(0, answer) as server:
+        thread = threading.Thread(target=server.serve)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+            thread.join()
 
 
 @pytest.mark.parametrize("name", ["ordinary", "many", "skipped", "features", "joined", "factors"])
