@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +15,9 @@ import pytest
 from strata.analysis import rank
 from strata.cli import verdict, watch
 from strata.errors import Interrupted
-from strata.run.progress import Noted, VisitEnded
+from strata.run.progress import Decided, Noted, StepStarted, TrialEnded, VisitEnded, VisitStarted
 from strata.store import reader
+from strata.text import visible
 
 ENDED = VisitEnded("disk | ext4", None, 1.0, 1, 5, 4.0)
 
@@ -49,6 +51,41 @@ def test_a_terminal_that_is_gone_is_no_error(tmp_path: Path) -> None:
         show(Noted("a line that stays"))
         show(ENDED)
     assert stream.closed
+
+
+BAD = "\x1b]52;c;aGk=\x07\x1b[2J\x9b2J\u202e\x00[link=http://evil]x[/link]:bomb:"
+EVENTS = [
+    VisitStarted(BAD, 0, 1, 2),
+    StepStarted(BAD),
+    TrialEnded(BAD, BAD, (BAD, 1.0, BAD), BAD, (BAD,)),
+    TrialEnded(BAD, BAD, None, BAD, ()),
+    VisitEnded(BAD, BAD, 1.0, 1, 2, 3.0),
+    Decided(BAD),
+    Noted(BAD),
+]
+
+
+def test_what_a_program_said_does_not_act_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_ranking", lambda directory: [BAD])
+    monkeypatch.setenv("TERM", "xterm")
+    written = io.BytesIO()
+    with Terminal(written, encoding="utf-8") as stream:
+        with watch.listener(Path("/nowhere"), stream) as show:
+            for event in EVENTS:
+                show(event)
+            stream.flush()
+        text = written.getvalue().decode()
+    assert "\\x1b]52;c;aGk=\\x07" in text and "[link=http://evil]x[/link]:bomb:" in text
+    # Colours, the cursor within the picture, and its hiding.
+    own = re.sub(r"\x1b\[(?:[0-9;]*m|[0-9]*A|2K|\?25[lh])|\r", "", text)
+    assert visible(own) == own
+
+
+def test_what_a_program_said_does_not_act_in_lines() -> None:
+    stream = io.StringIO()
+    for event in EVENTS:
+        watch.plain(stream)(event)
+    assert visible(stream.getvalue()) == stream.getvalue() and "[link=http://evil]" in stream.getvalue()
 
 
 def test_lines_come_out() -> None:
