@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strata import text as texts
-from strata.cli import output, verdict
+from strata.cli import output, page_file, verdict
 from strata.errors import BadInput
 
 if TYPE_CHECKING:  # the page is heavy to import, and only what writes it pays
@@ -102,5 +102,5 @@ def joined_report(
         return
     output.out(joined.render(found), end="")
     page = out or Path("joined.html")
-    output.file(page, pages.joined(found))
+    page_file.write(page, pages.joined(found))
     output.out(f"\nThe page: {page}")

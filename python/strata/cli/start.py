@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Mapping
 
+from strata.cli import output
+
 # What makes a program load code or change its meaning, as sudo removes it (env_delete of sudoers(5)): the loader, the
 # start-up files and search paths of interpreters, exported functions of shells. A measured program that loads a
 # library of its caller's (eatmydata turns fsync off) would also give a figure that is not the stack's.
@@ -27,10 +29,7 @@ def prepare() -> None:
     os.umask(os.umask(0o022) | 0o022)  # nobody else may write what we make, whatever the caller's umask
     cleaned = environment(os.environ)
     if preloaded := os.environ.get("LD_PRELOAD"):
-        print(
-            f"strata: LD_PRELOAD={preloaded!r} is not passed on: the programs that are measured run without it.",
-            file=sys.stderr,
-        )
+        output.err(f"strata: LD_PRELOAD={preloaded!r} is not passed on: the programs that are measured run without it.")
     for name in os.environ.keys() - cleaned.keys():
         del os.environ[name]
     os.environ.update(cleaned)
