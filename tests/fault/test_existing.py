@@ -36,7 +36,7 @@ find "$1/upper" -mindepth 1 -printf '%y %P\\n'
 
 
 def on_an_overlay(tmp_path: Path, script: str) -> tuple[int, set[str]]:
-    """Exit code of `script` and what it changed in the root directory: "f etc/x" is a file, "c" one that was removed."""
+    """Exit code of `script`, and what it changed: "f etc/x" is a file, "c etc/x" one that was removed."""
     place = tmp_path / "place"
     place.mkdir(exist_ok=True)
     inside = _INSIDE.replace('"$@"', 'sh -c "$3"')
@@ -53,7 +53,6 @@ def on_an_overlay(tmp_path: Path, script: str) -> tuple[int, set[str]]:
             place,
             tmp_path,
             script,
-            *arguments,
         ],
         capture_output=True,
         text=True,

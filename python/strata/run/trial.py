@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from strata.errors import CommandFailed, CommandTimedOut, GuestLost, VisitFailed
+from strata.errors import CommandFailed, CommandTimedOut, GuestLost, VisitFailed, WorkloadFailed
 from strata.hosts import guest
 from strata.hosts.base import Host
 from strata.model import (
@@ -264,6 +264,11 @@ def read(
 ) -> tuple[Measured, machine.Samples]:
     """What a measured command left behind. Raises VisitFailed when there is no figure to trust."""
     samples = machine.parse(host.read(steps.samples), done.stderr)
+    if samples.end.get("timed_out"):
+        raise WorkloadFailed(
+            f"{call.text} did not end within its limit of {plan.measure.timeout_s:g} s and was stopped; see what it waits "
+            "for (a device that hangs, a process that was stopped), or give it more time where it has a timeout="
+        )
     files = {name: host.read(path) for name, path in plan.collect.items()}
     output = TrialOutput(
         exit_code=done.exit_code,
