@@ -23,13 +23,14 @@ from strata.hosts.stdio import StdioChannel
 from strata.model import Command
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+SSH = shutil.which("ssh")
 ENGINE = Path(engine_path())
 MARKER = f"test-ssh-{os.getpid()}"
 
 pytestmark = [
     pytest.mark.host,
     pytest.mark.skipif(SSHD is None, reason="no sshd here; install openssh-server"),
-    pytest.mark.skipif(shutil.which("ssh") is None, reason="no ssh here; install openssh-client"),
+    pytest.mark.skipif(SSH is None, reason="no ssh here; install openssh-client"),
 ]
 
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
@@ -196,7 +197,7 @@ def test_a_place_with_an_odd_name(connect: Connect, tmp_path: Path) -> None:
 def test_a_key_that_is_refused(connect: Connect, sshd: Sshd, tmp_path: Path) -> None:
     make_key(tmp_path / "stranger")
     server = Server(sshd.server.destination, sshd.port, Identity(tmp_path / "stranger", sshd.known_hosts))
-    with pytest.raises(HostLost, match=r"refuses our key \(.*Permission denied.*; make"):
+    with pytest.raises(HostLost, match=r"refuses our key \(.*Permission denied.*; Strata started that"):
         connect(server)
 
 
@@ -207,6 +208,67 @@ def test_a_host_key_that_changed_or_is_unknown(connect: Connect, sshd: Sshd, tmp
     with pytest.raises(HostLost, match="shows another host key"):
         connect(server)
     known.write_text("")
+    with pytest.raises(HostLost, match="is not known here"):
+        connect(server)
+
+
+# What a user may have written, each of which makes ssh accept a key by itself.
+LENIENT = ["StrictHostKeyChecking no", "StrictHostKeyChecking accept-new", "StrictHostKeyChecking off"]
+
+
+@pytest.fixture
+def as_the_user_has_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sshd: Sshd) -> Callable[..., Path]:
+    """Give ssh a configuration of our own in place of the user's; returns its known_hosts, which holds `lines`."""
+
+    def configure(lines: str, *more: str) -> Path:
+        known, config = tmp_path / "user_known_hosts", tmp_path / "config"
+        known.write_text(lines)
+        own = [f"UserKnownHostsFile {known}", "GlobalKnownHostsFile none", f"IdentityFile {sshd.directory / 'user'}"]
+        config.write_text("\n".join(["Host *", *own, "IdentityAgent none", *more]) + "\n")
+        program = tmp_path / "bin" / "ssh"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\nexec {SSH} -F {config} "$@"\n')
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+        return known
+
+    return configure
+
+
+@pytest.mark.parametrize("lenient", [*LENIENT, "UpdateHostKeys yes"])
+def test_no_host_key_is_accepted_though_the_user_s_configuration_would(
+    connect: Connect, sshd: Sshd, tmp_path: Path, as_the_user_has_it: Callable[..., Path], lenient: str
+) -> None:
+    server = Server(f"{getpass.getuser()}@127.0.0.1", sshd.port)
+    known = as_the_user_has_it("", lenient)
+    with pytest.raises(HostLost, match=r"is not known here.*log in once by hand"):
+        connect(server)
+    assert known.read_text() == "", "a key was written down that nobody had compared"
+    changed = f"[127.0.0.1]:{sshd.port} {make_key(tmp_path / 'other')}\n"
+    known.write_text(changed)
+    with pytest.raises(HostLost, match="shows another host key"):
+        connect(server)
+    assert known.read_text() == changed
+
+
+def test_a_host_key_that_the_user_knows_is_enough(
+    connect: Connect, sshd: Sshd, as_the_user_has_it: Callable[..., Path]
+) -> None:
+    line = f"[127.0.0.1]:{sshd.port} {sshd.host_key}\n"
+    known = as_the_user_has_it(line)
+    assert hello(connect(Server(f"{getpass.getuser()}@127.0.0.1", sshd.port))).pid
+    assert known.read_text() == line
+
+
+def test_a_host_key_that_is_revoked_or_of_another_name(
+    connect: Connect, sshd: Sshd, as_the_user_has_it: Callable[..., Path]
+) -> None:
+    server = Server(f"{getpass.getuser()}@127.0.0.1", sshd.port)
+    line = f"[127.0.0.1]:{sshd.port} {sshd.host_key}\n"
+    as_the_user_has_it(f"@revoked * {sshd.host_key}\n{line}", "StrictHostKeyChecking no")
+    with pytest.raises(HostLost, match="is marked as revoked"):
+        connect(server)
+    as_the_user_has_it(f"[127.0.0.2]:{sshd.port} {sshd.host_key}\n", "StrictHostKeyChecking no")
     with pytest.raises(HostLost, match="is not known here"):
         connect(server)
 
@@ -256,7 +318,7 @@ def test_a_connection_that_breaks(connect: Connect, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     session = int(Path(f"/proc/{runner}/stat").read_text().rpartition(")")[2].split()[1])
     script = f"echo $$ >{pid}; kill -9 {session}; sleep 1000; true"
-    with pytest.raises(HostLost, match=r"is lost \(.*; see that the machine is up"):
+    with pytest.raises(HostLost, match=r"is lost \(.*; Strata started that"):
         ServedHost(channel, MARKER, "").run(Command(("sh", "-c", script)))
     command = int(pid.read_text())
     for _ in range(500):  # the runner ends what runs, and itself

@@ -86,9 +86,11 @@ def options(server: Server) -> list[str]:
     argv = ["ssh", "-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_S}"]
     # Whatever the user set for this host, we neither forward anything nor become the master of his other sessions.
     argv += ["-o", "ClearAllForwardings=yes", "-o", "ControlMaster=no", "-o", "RemoteCommand=none"]
+    # Nor is a key accepted that he did not accept himself, though his configuration may say `no` or `accept-new`.
+    argv += ["-o", "StrictHostKeyChecking=yes", "-o", "UpdateHostKeys=no"]
     if server.identity is not None:
         argv += ["-F", "none", "-o", "IdentitiesOnly=yes", "-o", f"IdentityFile={_path(server.identity.key)}"]
-        argv += ["-o", "IdentityAgent=none", "-o", "StrictHostKeyChecking=yes", "-o", f"HostKeyAlias={HOST_ALIAS}"]
+        argv += ["-o", "IdentityAgent=none", "-o", f"HostKeyAlias={HOST_ALIAS}"]
         argv += ["-o", f"UserKnownHostsFile={_path(server.identity.known_hosts)}", "-o", "GlobalKnownHostsFile=none"]
     if server.port is not None:
         argv += ["-p", str(server.port)]
@@ -111,6 +113,11 @@ class _Meaning:
 
 # The first whose sign is found decides.
 _MEANINGS = (
+    _Meaning(
+        ("is marked as revoked", "revoked host key"),
+        "the host key of {shown} is marked as revoked in the known_hosts of this user",
+        "ask whoever runs the machine for its present key; whoever holds the revoked one can pose as it.",
+    ),
     _Meaning(
         ("remote host identification has changed",),
         "{shown} shows another host key than the one known for it",
