@@ -5,7 +5,6 @@ The script that is measured does it itself, as root, to what its own run made an
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -88,6 +87,10 @@ def test_what_is_taken_away_underneath_is_named_and_the_rest_is_removed(tmp_path
     assert left(tmp_path / "run") == []
 
 
+def loops_of(image: Path) -> list[str]:
+    return output("losetup", "--noheadings", "--output", "NAME", "--associated", str(image)).split()
+
+
 def test_a_loop_device_that_carries_another_file_now_is_left_to_it(tmp_path: Path) -> None:
     """The kernel gives the number of a detached loop device to the next who asks."""
     foreign = tmp_path / "foreign.img"
@@ -106,7 +109,7 @@ def test_a_loop_device_that_carries_another_file_now_is_left_to_it(tmp_path: Pat
         assert foreign.read_bytes() == content
         assert left(tmp_path / "run") == []
     finally:
-        for loop in output("losetup", "--noheadings", "--output", "NAME", "--associated", str(foreign)).split():
+        for loop in loops_of(foreign):
             output("losetup", "--detach", loop)
 
 

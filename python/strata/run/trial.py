@@ -266,8 +266,8 @@ def read(
     samples = machine.parse(host.read(steps.samples), done.stderr)
     if samples.end.get("timed_out"):
         raise WorkloadFailed(
-            f"{call.text} did not end within its limit of {plan.measure.timeout_s:g} s and was stopped; see what it waits "
-            "for (a device that hangs, a process that was stopped), or give it more time where it has a timeout="
+            f"{call.text} did not end within its limit of {plan.measure.timeout_s:g} s and was stopped; see what it "
+            "waits for (a device that hangs, a process that was stopped), or give it more time where it has a timeout="
         )
     files = {name: host.read(path) for name, path in plan.collect.items()}
     output = TrialOutput(
