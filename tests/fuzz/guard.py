@@ -64,7 +64,7 @@ class Guard:
                 self._check(event, path, follow=not flags & os.O_NOFOLLOW)
         elif event in _CHANGES:
             for path in arguments[: 2 if event in ("os.rename", "os.link") else 1]:
-                if not isinstance(path, int):
+                if not isinstance(path, int) and not (event == "os.mkdir" and Path(str(path)).is_dir()):
                     self._check(event, path, follow=event in ("os.chmod", "os.chown", "os.truncate"))
 
     def _check(self, event: str, path: object, *, follow: bool) -> None:

@@ -49,6 +49,7 @@ from strata.store import reader
 SECRET = "precious words of a file outside"
 _TIMEOUT_S = 120  # of one command; the slowest takes about 3 s on an idle machine
 _DATA_BYTES = 4 << 30
+_STATE = Path(os.environ.get("STATE_DIRECTORY", os.devnull))  # where the key is kept that signs runs
 _WEIGHTS = (4, 1, 3, 2)  # of bases.BASES: a model of the exact one takes longest
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -69,12 +70,14 @@ class Place:
         self.outside = scratch / "outside"
         self.outside.mkdir()
         self._precious = self.outside / "precious"
-        self._masters = scratch / "masters"
-        self._masters.mkdir()
-        self.runs = {
-            base.__name__: base(self._masters / base.__name__).relative_to(self._masters) for base in bases.BASES
-        }
         self.mutants = scratch / "mutants"
+        self.mutants.mkdir()
+        # Made where the mutants lie, for a run is cleaned only at its place.
+        self.runs = {
+            base.__name__: base(self.mutants / base.__name__).relative_to(self.mutants) for base in bases.BASES
+        }
+        self._masters = scratch / "masters"
+        self.mutants.rename(self._masters)
         self.temporary = scratch / "tmp"
         self._restore()
 
@@ -162,7 +165,7 @@ def attempt(name: str, call: Callable[[], object], mutant: Mutant, place: Place)
     with (
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),
-        GUARD.watching(place.mutants, place.temporary, place.outside.parent / "moved") as breaches,
+        GUARD.watching(place.mutants, place.temporary, place.outside.parent / "moved", _STATE) as breaches,
     ):
         try:
             code = call()
@@ -272,6 +275,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--log", type=Path, help="one JSON object for each mutant")
     parser.add_argument("--work", type=int, nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
+    if "STATE_DIRECTORY" not in os.environ:
+        with tempfile.TemporaryDirectory(prefix="strata-state-") as state:
+            again = [sys.executable, "-m", "tests.fuzz.runs", *(sys.argv[1:] if arguments is None else arguments)]
+            return subprocess.run(again, env={**os.environ, "STATE_DIRECTORY": state}, check=False).returncode
     if given.work:
         first, last = given.work
         _work(first, last, given.seed, given.pages)
