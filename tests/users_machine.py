@@ -101,12 +101,13 @@ ls -A /dev/shm | each memory
 find "$1/new" "$1/home" -type d -printf '%y %P\n' -o -printf '%y %P, %s bytes, changed %t\n' | each file
 """
 
-# What the kernel counts or draws anew, and the control groups of other runs.
+# What the kernel counts or draws anew, what may stay, and the control groups of other runs.
 _PASSING = re.compile(
     r"sysctl: /proc/sys/("
     r"fs/(aio-nr|dentry-state|file-nr|inode-nr|inode-state|quota/|binfmt_misc/)"
     r"|kernel/(ns_last_pid|random/|pty/nr|perf_event_max_sample_rate|tainted|sched_domain/|latencytop)"
     r"|net/netfilter/nf_conntrack_count|vm/stat_refresh)"
+    r"|profile: (docker|containers)-default"  # decision 42: the user's engine may have come to use it
     r"|file: . run/blkid"  # libblkid's cache of devices, which any mkfs renews
     r"|group: .*(/strata-|[./]strata-[0-9a-f]{6}-|process_api)"
 )
