@@ -181,8 +181,13 @@ def _numbered(texts: Sequence[str], noun: str) -> list[Source]:
     return [Source(text, f"{noun} {number}") for number, text in enumerate(texts, 1)]
 
 
+_LONGEST_NAME = 120
+
+
 def _name(expressions: Sequence[str]) -> str:
     first = " ".join(expressions[0].split()) if expressions else ""
+    # A heading, not the list of the stacks: an expression of 200 alternatives filled a page.
+    first = first if len(first) <= _LONGEST_NAME else f"{first[: _LONGEST_NAME - 1].rstrip()}…"
     return f"{first} and {len(expressions) - 1} more" if len(expressions) > 1 else first
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,12 +11,15 @@ from strata import layers
 from strata.campaign import testbed
 from strata.cli import output, written
 from strata.errors import Interrupted
-from strata.model import Disk, LayerDriver, Stack, Testbed
+from strata.model import Call, Disk, LayerDriver, Stack, Testbed
 from strata.run import in_lab, session, testbeds
 from strata.run import plan as planning
 from strata.run.plan import Plan
 from strata.run.signals import Interrupts
 from strata.units import format_size, human_size, human_time
+
+# Families whose file is a program, and not a description that Strata reads.
+_EXECUTED = frozenset({"command:", "vagrant:"})
 
 
 def plan(
@@ -51,7 +55,14 @@ def plan(
             "runnable": [stack.text for stack in made.runnable],
             "skipped": [{"stack": stack, "reasons": list(why)} for stack, why in made.skipped.items()],
             "workloads": [
-                {"workload": call.text, "primary": metric.name, "unit": metric.unit, "better": metric.better}
+                {
+                    "workload": call.text,
+                    "primary": metric.name,
+                    "unit": metric.unit,
+                    "better": metric.better,
+                    "file": call.values.get("file"),
+                    "executes_file": call.name in _EXECUTED,
+                }
                 for call, _, metric in made.workloads
             ],
             "testbed": testbed.described(campaign.testbed),
@@ -77,10 +88,9 @@ def plan(
         lines.append(f"  {'skip ' if reasons else '     '}{stack.text}")
         lines += [f"         {reason}" for reason in reasons or ()]
     lines.append("workloads, and what decides")
-    lines += [
-        f"       {call.text}: {metric.name}, {metric.unit}, {metric.better} is better"
-        for call, _, metric in made.workloads
-    ]
+    for call, _, metric in made.workloads:
+        lines.append(f"       {call.text}: {metric.name}, {metric.unit}, {metric.better} is better")
+        lines += [f"         {said}" for said in _of_file(call, campaign.testbed)]
     if campaign.testbed.kind != "local":
         lines += ["testbed", f"       {testbed.described(campaign.testbed)}"]
     lines.append("disks")
@@ -101,6 +111,18 @@ def plan(
     for name, listing in typed.items():
         lines += ["", f"# ---- {name}", *listing]
     output.out("\n".join(lines))
+
+
+def _of_file(call: Call, where: Testbed) -> list[str]:
+    """Which file a workload takes, and that it is executed, before it is: a campaign may be somebody else's."""
+    file = call.values.get("file")
+    if file is None:
+        return []
+    if call.name not in _EXECUTED:
+        return [f"read from {file}"]
+    machine = {"local": "this machine", "lab": "the lab machine"}.get(where.kind, where.host or "that machine")
+    rights = "root" if where.kind != "local" or os.geteuid() == 0 else "you"
+    return [f"executes {file} as {rights} on {machine}; read it first if it is not yours"]
 
 
 def _typed(made: Plan, stack: Stack, testbed: Testbed, drivers: Mapping[str, LayerDriver]) -> list[str]:

@@ -158,3 +158,12 @@ def test_mistakes_on_the_command_line_come_at_once() -> None:
     ]
     with pytest.raises(BadInput, match="no stack is given"):
         from_line()
+
+
+def test_the_name_of_a_long_expression_is_a_heading_and_not_the_whole_of_it() -> None:
+    tags = ", ".join(f"xfs(mkfs=v{number})" for number in range(200))
+    made = from_expressions(
+        [f"disk | {{{tags}}}"], ["null"], layers=LAYERS, workloads=WORKLOADS, read_file=lambda name: ""
+    )
+    assert len(made.stacks) == 200
+    assert len(made.name) == 120 and made.name.startswith("disk | {xfs(mkfs=v0)") and made.name.endswith("…")
