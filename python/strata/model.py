@@ -352,6 +352,8 @@ class Disk:
     device: str | None = None  # stable by-id path of a claimed device; None: a sparse file of ours
     model: str | None = None  # the model that sets its speed; None: as fast as what carries it
     write_cache: WriteCache | None = None  # None: what the device or the model says
+    # Of a claimed device that this run holds: which one it is, whatever its stable id leads to later.
+    identity: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

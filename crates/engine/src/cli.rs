@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::duration::parse_duration;
-use crate::{age, batch, device, disk, fill, sample, serve, wml};
+use crate::{age, batch, content, device, disk, fill, hold, sample, serve, wml};
 
 /// What the user wrote cannot be done; nothing was started.
 const BAD_INPUT: u8 = 2;
@@ -50,6 +50,24 @@ enum Command {
     Device {
         /// The device node, or a symbolic link to one
         path: PathBuf,
+        /// Tell whether it holds anything too, by reading at most 64 MiB of it within 2 s
+        #[arg(long)]
+        content: bool,
+    },
+    /// Write zeros to all that `device --content` reads of a block device that nobody uses, and say how much, as JSON
+    Blank {
+        /// The device node, or a symbolic link to one
+        path: PathBuf,
+    },
+    /// Claim block devices until the process that started this ends, and print the number of the process that holds the
+    /// claims; exits with 2 when another run of Strata claims one of them
+    Hold {
+        /// Stay until this process ends, instead of starting a process that does
+        #[arg(long, value_name = "PID", hide = true)]
+        until_end_of: Option<i32>,
+        /// Device nodes, or symbolic links to them
+        #[arg(required = true)]
+        devices: Vec<PathBuf>,
     },
     /// Run phases of commands, some at a time, and write how long each took, as JSON; exits with 1 when one failed
     Batch {
@@ -140,10 +158,13 @@ pub fn main() -> u8 {
         }
         Command::Batch { plan, out } => batch::run(&plan, &out),
         Command::Disk(command) => disk::run(command),
-        Command::Device { path } => device::inspect(&path).map(|report| {
+        Command::Device { path, content } => device::inspect(&path, content).map(|report| {
             println!("{}", serde_json::json!(report));
             0
         }),
+        Command::Blank { path } => said(content::blank(&path)),
+        Command::Hold { until_end_of: None, devices } => hold::start(&devices),
+        Command::Hold { until_end_of: Some(owner), devices } => hold::stay(&devices, owner),
         Command::Serve { mailbox, .. } => {
             serve::run(if mailbox { serve::Transport::Mailbox } else { serve::Transport::Stdio })
         }

@@ -1,5 +1,6 @@
 //! What a block device is, whether it can be had alone, and who has it open. Only ever opens it for reading.
 
+use std::collections::HashSet;
 use std::fs;
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -9,6 +10,7 @@ use nix::errno::Errno;
 use nix::libc;
 use serde::Serialize;
 
+use crate::content::{self, Content};
 use crate::machine::BlockDevice;
 
 /// The answer of `strata-engine device`.
@@ -18,11 +20,15 @@ pub struct Report {
     device: BlockDevice,
     real_path: PathBuf,
     size_bytes: Option<u64>,
+    /// Of the disk; no other gets the same before the next boot. `None` before Linux 5.15.
+    disk_sequence: Option<u64>,
     exclusive: bool,
     exclusive_error: Option<&'static str>,
     openers: Vec<Opener>,
     /// Processes whose open files could not be listed, so that `openers` may lack them; 0 as root.
     unseen_processes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<Content>,
 }
 
 #[derive(Debug, Serialize)]
@@ -31,27 +37,30 @@ struct Opener {
     command: String,
 }
 
-/// Inspects the device behind `path`.
+/// Inspects the device behind `path`, and what is on it when that is asked for.
 ///
 /// # Errors
-/// A sentence, when it is not a block device.
-pub fn inspect(path: &Path) -> Result<Report, String> {
+/// A sentence, when it is not a block device, or cannot be opened to read what is on it.
+pub fn inspect(path: &Path, with_content: bool) -> Result<Report, String> {
     let device = BlockDevice::find(path)?;
     let real_path = fs::canonicalize(path)
         .map_err(|error| format!("{} cannot be followed ({error}); try again", path.display()))?;
     let exclusive_error = exclusive_error(&real_path);
     let (openers, unseen_processes) = openers(device.number);
+    let content = with_content.then(|| content::examine(&real_path)).transpose()?;
     Ok(Report {
         size_bytes: device
             .attribute("size")
             .and_then(|text| text.trim().parse::<u64>().ok())
             .and_then(|sectors| sectors.checked_mul(512)),
+        disk_sequence: device.disk_sequence(),
         exclusive: exclusive_error.is_none(),
         exclusive_error: exclusive_error.map(Errno::desc),
         real_path,
         device,
         openers,
         unseen_processes,
+        content,
     })
 }
 
@@ -65,19 +74,18 @@ fn exclusive_error(path: &Path) -> Option<Errno> {
         .map(|error| error.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw))
 }
 
-/// Every other process that has the device with this number open, and how many processes did not let us look.
+/// Every other process that has the device with this number open or mapped, and how many processes did not let us look.
 fn openers(number: u64) -> (Vec<Opener>, usize) {
     let mut found = Vec::new();
     let mut unseen = 0;
+    let mut others = HashSet::new();
     let own = std::process::id() as i32;
+    let is_it = |open: &fs::Metadata| open.file_type().is_block_device() && open.rdev() == number;
+    let open_is_it = |file: fs::DirEntry| fs::metadata(file.path()).is_ok_and(|open| is_it(&open));
     for pid in process_ids().filter(|&pid| pid != own) {
         match fs::read_dir(format!("/proc/{pid}/fd")) {
             Ok(files) => {
-                let opens = files.flatten().any(|file| {
-                    fs::metadata(file.path())
-                        .is_ok_and(|open| open.file_type().is_block_device() && open.rdev() == number)
-                });
-                if opens {
+                if files.flatten().any(open_is_it) || maps(pid, &mut others, is_it) {
                     found.push(Opener { pid, command: command_of(pid) });
                 }
             }
@@ -86,6 +94,33 @@ fn openers(number: u64) -> (Vec<Opener>, usize) {
         }
     }
     (found, unseen)
+}
+
+/// Whether the process has it mapped, which lasts when the file was closed.
+///
+/// The list of mappings names the node that was opened, of which there may be many; the link to the mapped file leads to
+/// the device. `others`: files that it was found not to be, as in the list: most are mapped by many processes.
+fn maps(pid: i32, others: &mut HashSet<String>, is_it: impl Fn(&fs::Metadata) -> bool) -> bool {
+    let list = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    for line in String::from_utf8_lossy(&list).lines() {
+        let Some((range, file)) = mapped_file(line) else { continue };
+        if others.contains(&file) {
+            continue;
+        }
+        match fs::metadata(format!("/proc/{pid}/map_files/{range}")) {
+            Ok(mapped) if is_it(&mapped) => return true,
+            Ok(_) => _ = others.insert(file),
+            Err(_) => {} // not mapped any more; another process may still have it
+        }
+    }
+    false
+}
+
+/// Range and file of a line of /proc/PID/maps: `7f00-7f10 rw-s 00000000 00:06 123 /dev/sdb`. `None` for memory alone.
+fn mapped_file(line: &str) -> Option<(&str, String)> {
+    let mut words = line.split_ascii_whitespace();
+    let (range, device, inode) = (words.next()?, words.nth(2)?, words.next()?);
+    (inode != "0").then(|| (range, format!("{device} {inode}")))
 }
 
 /// The processes that this one can see.
@@ -103,4 +138,17 @@ fn command_of(pid: i32) -> String {
         return format!("[{}]", name.trim_end());
     }
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapped_file_is_known_by_its_device_and_inode() {
+        let line = "7f2a10000000-7f2a10100000 rw-s 00000000 00:06 123                        /dev/sd b";
+        assert_eq!(mapped_file(line), Some(("7f2a10000000-7f2a10100000", "00:06 123".to_owned())));
+        assert_eq!(mapped_file("7ffc0000-7ffd0000 rw-p 00000000 00:00 0    [stack]"), None);
+        assert_eq!(mapped_file(""), None);
+    }
 }

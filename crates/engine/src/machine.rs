@@ -47,6 +47,20 @@ impl BlockDevice {
         fs::read_to_string(format!("/sys/dev/block/{}/{name}", self.major_minor)).ok()
     }
 
+    /// Major and minor number of the disk that it is a partition of; `None` when it is none.
+    pub fn disk(&self) -> Option<String> {
+        self.attribute("partition")?;
+        let folder = fs::canonicalize(format!("/sys/dev/block/{}/..", self.major_minor)).ok()?;
+        Some(fs::read_to_string(folder.join("dev")).ok()?.trim().to_owned())
+    }
+
+    /// A number that no other disk of this machine gets before the next boot, of the disk or the one that it is a part of;
+    /// `None` before Linux 5.15.
+    pub fn disk_sequence(&self) -> Option<u64> {
+        let number = self.disk().unwrap_or_else(|| self.major_minor.clone());
+        fs::read_to_string(format!("/sys/dev/block/{number}/diskseq")).ok()?.trim().parse().ok()
+    }
+
     /// Whether the device's folder in sysfs has this.
     fn has(&self, name: &str) -> bool {
         Path::new("/sys/dev/block").join(&self.major_minor).join(name).exists()

@@ -5,11 +5,13 @@
 mod age;
 mod batch;
 mod cli;
+mod content;
 mod device;
 mod disk;
 mod duration;
 mod fill;
 mod gate;
+mod hold;
 mod machine;
 mod procfs;
 mod random;

@@ -34,7 +34,7 @@ def plan(
     profile: str | None = None,
 ) -> None:
     campaign = in_lab.fitted(written.campaign(what, loads, sizes, where, profile), "plan")
-    given = session.devices(device, wipe, campaign.testbed)
+    given = session.devices(device, wipe, campaign.testbed, sizes)
     interrupts = Interrupts()  # a lab machine that is looked at must not outlive this
     try:
         with interrupts.listening(), testbeds.sites(campaign, Path("runs"), "plan", interrupts) as sites:

@@ -76,7 +76,7 @@ def carry_out(asked: Asked) -> Path:
     written_down = written.campaign(asked.what, asked.loads, asked.sizes, asked.where, asked.profile)
     campaign = in_lab.fitted(written_down, "look")
     parallel.check(campaign.testbed, asked.jobs, emulator.available_memory())
-    given = session.devices(asked.device, asked.wipe, campaign.testbed)
+    given = session.devices(asked.device, asked.wipe, campaign.testbed, asked.sizes)
     directory = asked.out or Path("runs") / _as_file_name("-".join(filter(None, [campaign.name, campaign.profile])))
     interrupts = Interrupts()
     with interrupts.listening(), lock.locked(directory):

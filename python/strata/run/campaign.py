@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
 from strata.campaign import Campaign, as_file, differences
 from strata.design import choice
-from strata.errors import BadInput, NothingToRun, Problem, Refused, UndoFailed
+from strata.errors import BadInput, NothingToRun, Problem, Refused, UndoFailed, VisitFailed
 from strata.hosts.base import Host
 from strata.model import Command, Disk, Facts, LayerDriver, Rule
 from strata.run import claims, parallel, testbeds, visit
@@ -18,6 +19,7 @@ from strata.run.parallel import Worker
 from strata.run.plan import Plan
 from strata.run.progress import Decided, Listener, Noted, Progress, RunStarted, VisitEnded, VisitStarted
 from strata.run.signals import Interrupts
+from strata.run.sites import Sites
 from strata.store import database, reader
 from strata.store.writer import PlannedVisit, Store
 
@@ -125,23 +127,21 @@ def execute(
     store.add_facts(order.facts, order.versions, plan.skipped, sites.now())
     if not order.plan.runnable:
         raise NothingToRun(_nothing(order.plan))
-    if any(disk.device for disk in plan.disks):
-        with sites.look(sites.variant(plan.runnable[0])) as host:
-            _take_devices(order, store, host, listener)
-    bench = visit.Workbench(
-        sites=sites,
-        store=store,
-        drivers=drivers,
-        workloads=order.plan.workloads,
-        disks=plan.disks,
-        memory_bytes=order.plan.memory_bytes,
-        machine_metrics=frozenset(metric.name for metric in order.plan.machine_metrics),
-        seed=identity.seed,
-        interrupts=workers[0].interrupts,
-        listener=listener,
-        guest_image=order.plan.guest_image,
-    )
-    _Loop(order, workers, bench).go()
+    with _disks(order, store, sites, workers[0].interrupts, listener) as disks:
+        bench = visit.Workbench(
+            sites=sites,
+            store=store,
+            drivers=drivers,
+            workloads=order.plan.workloads,
+            disks=disks,
+            memory_bytes=order.plan.memory_bytes,
+            machine_metrics=frozenset(metric.name for metric in order.plan.machine_metrics),
+            seed=identity.seed,
+            interrupts=workers[0].interrupts,
+            listener=listener,
+            guest_image=order.plan.guest_image,
+        )
+        _Loop(order, workers, bench).go()
 
 
 class _Loop:
@@ -252,9 +252,31 @@ def note_changes(order: Order, store: Store, now: float) -> None:
             store.add_event("changed", f"{what} is another than before: {old} became {new}", now)
 
 
-def _take_devices(order: Order, store: Store, host: Host, listener: Listener) -> None:
+@contextmanager
+def _disks(
+    order: Order, store: Store, sites: Sites, interrupts: Interrupts, listener: Listener
+) -> Iterator[Sequence[Disk]]:
+    """The disks of the plan, those that were claimed held for this run and known by their identity."""
+    disks = order.plan.disks
+    if not any(disk.device for disk in disks):
+        yield disks
+        return
+    with sites.look(sites.variant(order.plan.runnable[0])) as host, claims.held(host, disks) as nodes:
+        taken = _take_devices(order, store, host, nodes, listener)
+        try:
+            yield taken
+        finally:
+            # In quarantine something of ours is still on them.
+            if store.quarantined() is None:
+                with interrupts.held(), suppress(VisitFailed):  # nothing was asked for that could fail
+                    claims.blank(host, taken)
+
+
+def _take_devices(order: Order, store: Store, host: Host, held: Collection[str], listener: Listener) -> Sequence[Disk]:
     usable = claims.claim(host, order.plan.disks, order.wipe)
     for disk, node in zip(order.plan.disks, usable, strict=True):
+        if node.device and node.device not in held:
+            raise Refused(f"{disk.device} became another device while it was claimed; start the run again.")
         if node.device and _goes_through_memory(host, node.device):
             text = (
                 f"{disk.device} is a loop device without direct I/O: what it stores goes through this machine's memory"
@@ -265,6 +287,7 @@ def _take_devices(order: Order, store: Store, host: Host, listener: Listener) ->
             store.add_event("wipe", f"signatures of {disk.device} removed, as --wipe asked", host.now())
             listener(Noted(f"removing the signatures of {disk.device}, as --wipe asked"))
             claims.wipe(host, node.device)
+    return [replace(disk, identity=node.identity) for disk, node in zip(order.plan.disks, usable, strict=True)]
 
 
 def _goes_through_memory(host: Host, node: str) -> bool:

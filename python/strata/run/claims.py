@@ -1,17 +1,19 @@
 """Nothing is touched that the operator did not give, or that anybody uses.
 
-A claimed device is looked at before the campaign and again before every visit. All reasons come at once, and what
-cannot be looked at is refused: a check that fails never counts as a check that found nothing.
+A claimed device is looked at before the campaign and again before every visit, and held for the run, so that no other
+run claims it too. All reasons come at once, and what cannot be looked at is refused: a check that fails never counts as
+a check that found nothing (docs/decisions/0044).
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from strata.errors import Refused, VisitFailed
+from strata.errors import CommandFailed, HostLost, Refused, VisitFailed
 from strata.hosts.base import Host
 from strata.model import Command, Disk
 from strata.run import device_use
@@ -20,6 +22,12 @@ from strata.run.device_use import Found
 _BY_ID = re.compile(r"/dev/disk/by-id/(?!\.\.?$)[^/]+")
 
 _STABLE_NAMES = 'for l in /dev/disk/by-id/*; do if [ "$l" -ef "$1" ]; then echo "$l"; fi; done'
+
+# $1 the process that holds devices.
+_LET_GO = 'case $(tr "\\000" " " <"/proc/$1/cmdline") in *" hold --until-end-of "*) kill "$1" ;; esac'
+
+# At most 64 MiB are written.
+_BLANK_S = 120.0
 
 # udev, blkid and `btrfs device scan` open every device for a moment, udev just after anything was written to it.
 # So a device that is merely open is looked at again.
@@ -30,9 +38,10 @@ def claim(host: Host, disks: Sequence[Disk], wipe: Collection[str]) -> list[Disk
     """The disks as they can be used now: a claimed one with its device node in place of its stable id.
 
     The node is the device itself, not a link to it: what was looked at is what will be written to, even if somebody
-    points the link elsewhere meanwhile. `wipe`: stable ids whose signatures the operator gave up by naming them. That
-    excuses signatures, never use. Raises Refused with every reason why the claimed devices must not be touched. Reads
-    only.
+    points the link elsewhere meanwhile. `wipe`: stable ids whose content the operator gave up by naming them. That
+    excuses content, never use. A disk with an `identity` is one that this run holds: what its own visits left
+    there has no signature and is excused, and another device under its name is refused. Raises Refused with every
+    reason why the claimed devices must not be touched. Reads only.
     """
     usable: list[Disk] = []
     reasons: list[str] = []
@@ -42,13 +51,19 @@ def claim(host: Host, disks: Sequence[Disk], wipe: Collection[str]) -> list[Disk
             usable.append(disk)
             continue
         try:
-            found, against = _judge(host, disk.device, find(host, disk.device), wiped=disk.device in wipe)
+            path, ours = find(host, disk.device), disk.identity is not None
+            found, against = _judge(host, disk.device, path, wiped=disk.device in wipe, ours=ours)
         except Refused as refused:
             reasons += refused.reasons
             continue
         except (VisitFailed, ValueError, LookupError, TypeError) as error:
             reasons.append(f"{disk.device} cannot be examined, so it is not touched ({error}); examine it with lsblk.")
             continue
+        if ours and disk.identity != found.identity():
+            reasons.append(
+                f"{disk.device} is not the device any more that this run began to use; see `ls -l /dev/disk/by-id` and "
+                "the kernel's log for what happened to it, then start the run again."
+            )
         reasons += against
         # A partition and its disk overlap as much as a device given twice.
         other = next((taken[number] for number in found.numbers() if number in taken), None)
@@ -60,10 +75,31 @@ def claim(host: Host, disks: Sequence[Disk], wipe: Collection[str]) -> list[Disk
                 f"{disk.device} holds {found.size_bytes} bytes and held {disk.size_bytes} when this run was planned; "
                 "it may be another disk now: look at it, then start the run again."
             )
-        usable.append(replace(disk, device=found.node, size_bytes=found.size_bytes))
+        usable.append(replace(disk, device=found.node, size_bytes=found.size_bytes, identity=found.identity()))
     if reasons:
         raise Refused(reasons)
     return usable
+
+
+@contextmanager
+def held(host: Host, disks: Sequence[Disk]) -> Iterator[list[str]]:
+    """Keeps every other run of Strata on that machine from the claimed devices, and yields their nodes.
+
+    A process there holds them; it ends with the block, or with the process of Strata or the connection to it. Raises
+    Refused when another run has one of them.
+    """
+    paths = [find(host, disk.device) for disk in disks if disk.device is not None]
+    try:
+        nodes = device_use.read(host, "readlink", "--canonicalize-existing", "--", *paths).splitlines()
+        holder = device_use.read(host, host.engine, "hold", "--", *nodes)
+    except CommandFailed as error:
+        message = (error.stderr.strip() or str(error)).removeprefix("strata-engine: ")
+        raise Refused(f"{message}.") from error
+    try:
+        yield nodes
+    finally:
+        with suppress(HostLost):  # then the process that holds them has ended too
+            host.run(Command(("sh", "-c", _LET_GO, "sh", holder)))
 
 
 def find(host: Host, stable_id: str) -> str:
@@ -102,7 +138,7 @@ def find(host: Host, stable_id: str) -> str:
 
 
 def wipe(host: Host, node: str) -> None:
-    """Remove every signature of a device that `claim` let pass.
+    """Remove every signature of a device that `claim` let pass, and what `claim` would find of the rest.
 
     Raises Refused when somebody took it meanwhile; wipefs also claims each part before it writes.
     """
@@ -115,21 +151,43 @@ def wipe(host: Host, node: str) -> None:
         # The kernel still knows the partitions that the table named. On a kernel that reads the table itself they are
         # gone by now, and partx then has nothing to delete.
         host.run(Command(("partx", "--delete", "--", node)), check=False)
+    _blank(host, node)
 
 
-def _judge(host: Host, name: str, path: str, *, wiped: bool) -> tuple[Found, list[str]]:
+def blank(host: Host, disks: Sequence[Disk]) -> None:
+    """Leave the claimed ones of `disks`, which this run holds and has used, as it found them: empty.
+
+    A device that somebody took or put something on in the meantime is left alone. Raises VisitFailed.
+    """
+    with suppress(Refused):
+        for disk in claim(host, [disk for disk in disks if disk.device], wipe=()):
+            _blank(host, str(disk.device))
+
+
+def _blank(host: Host, node: str) -> None:
+    host.run(Command((host.engine, "blank", node), timeout_s=_BLANK_S))
+
+
+def _judge(host: Host, name: str, path: str, *, wiped: bool, ours: bool = False) -> tuple[Found, list[str]]:
     """The device at `path`, which the operator calls `name`, with every reason not to write to it; [] = it is free.
+
+    `wiped`: its content may go. `ours`: this run holds it, so content without a signature is what its visits left.
 
     Raises Refused when it is none that could be used, VisitFailed when that cannot be told.
     """
     for pause_s in (*_PAUSES_S, None):
         found = device_use.look(host, name, path)
-        lasting = [*device_use.lasting(host, found), *([] if wiped else device_use.signatures(host, found))]
+        lasting = [*device_use.lasting(host, found)]
         passing = [*device_use.passing(host, found)]
         if not passing or pause_s is None:
             break
         time.sleep(pause_s)
-    return found, lasting + passing
+    reasons = [*lasting, *passing]
+    if not wiped:
+        carried = [*device_use.signatures(host, found)]
+        # A signature says more of the same.
+        reasons += carried if carried or ours else device_use.content(host, found)
+    return found, reasons
 
 
 def _better(host: Host, path: str) -> str:

@@ -39,8 +39,11 @@ for file in /sys/kernel/config/nvmet/subsystems/*/namespaces/*/device_path \
 done
 exit 0"""
 
-# $1 an inode number; the device of its file system and the descriptor, for each that is open anywhere.
-_OPEN_FILES = "find -L /proc/[0-9]*/fd -maxdepth 1 -inum \"$1\" -printf '%D %p\\n' 2>/dev/null"
+# $1 an inode number; the device of its file system and the descriptor or mapping, for each that is open or mapped
+# anywhere. A mapping lasts when the descriptor was closed.
+_OPEN_FILES = "find -L /proc/[0-9]*/fd /proc/[0-9]*/map_files -maxdepth 1 -inum \"$1\" -printf '%D %p\\n' 2>/dev/null"
+
+_MOST_SHOWN = 3
 
 # Without NAME lsblk gives a list instead of a tree.
 _COLUMNS = "NAME,PATH,KNAME,PKNAME,TYPE,RO,MAJ:MIN,WWN,MOUNTPOINTS"
@@ -74,6 +77,11 @@ class Found:
     def backing(self) -> dict[str, Any] | None:
         """What losetup says of it, when it is a loop device or a partition of one."""
         return self.loops.get(self.whole())
+
+    def identity(self) -> str:
+        """Of the device, and of no other that gets its name or numbers before the next boot."""
+        state = self.states[self.tree["path"]]
+        return f"{state['major_minor']} {state.get('disk_sequence')} {self.size_bytes}"
 
     def called(self, entry: Entry) -> str:
         return self.name if entry is self.tree else f"{entry['path']} on {self.name}"
@@ -155,6 +163,32 @@ def signatures(host: Host, found: Found) -> Iterator[str]:
             f"{found.name} carries {' and '.join(sorted(names))}; "
             f"if nothing on it is needed any more, add --wipe {found.name}."
         )
+
+
+def content(host: Host, found: Found) -> Iterator[str]:
+    """What it holds that no signature explains; also when it cannot be shown to be empty in bounded time."""
+    seen = read_json(host, host.engine, "device", "--content", found.node)["content"]
+    if seen["empty"]:
+        return
+    then = f"if nothing on it is needed any more, add --wipe {found.name}."
+    if seen["found"]:
+        places = " and ".join(_place(each, found.size_bytes) for each in seen["found"][:_MOST_SHOWN])
+        yield (
+            f"{found.name} holds data that no known signature explains: bytes other than zero at {places}. "
+            f"Earlier runs of Strata leave such data too; {then}"
+        )
+    else:
+        yield f"{found.name} cannot be shown to be empty: {seen['unread']}; {then}"
+
+
+def _place(found: Mapping[str, Any], size_bytes: int) -> str:
+    offset = int(found["offset_bytes"])
+    left = size_bytes - offset
+    where = f"{human_size(left)} before its end" if left < offset else f"{human_size(offset)} from its start"
+    data = bytes.fromhex(found["bytes"])
+    text = data.decode("latin-1").rstrip("\n")
+    readable = f", '{text}'" if text.isascii() and text.isprintable() else ""
+    return f"byte {offset}, {where} ({data.hex(' ')}{readable})"
 
 
 def is_device_path(path: str) -> bool:

@@ -45,8 +45,9 @@ class Look:
     versions: Mapping[str, str]
 
 
-def devices(given: Sequence[str], wipe: Sequence[str], testbed: Testbed) -> Devices:
-    """From `ROLE=STABLE-ID` texts. Raises BadInput, and Refused where the testbed cannot have them."""
+def devices(given: Sequence[str], wipe: Sequence[str], testbed: Testbed, sizes: Sequence[str] = ()) -> Devices:
+    """From `ROLE=STABLE-ID` texts. `sizes`: `ROLE=SIZE` texts, which a claimed device cannot have. Raises BadInput, and
+    Refused where the testbed cannot have them."""
     problems = []
     claimed = []
     for text in given:
@@ -60,6 +61,15 @@ def devices(given: Sequence[str], wipe: Sequence[str], testbed: Testbed) -> Devi
         if stable_id not in {disk.device for disk in claimed}:
             problems.append(
                 Problem(f"--wipe {stable_id} names a device that no --device gives; give both, or neither.")
+            )
+    for disk in claimed:
+        if disk.role in as_role_sizes(sizes):
+            problems.append(
+                Problem(
+                    f"--size sets the size of files that stand for disks, and the role {disk.role} is the device "
+                    f"{disk.device}, which is used whole; leave --size {disk.role} out, or claim a "
+                    "partition of that size."
+                )
             )
     if problems:
         raise BadInput(problems)

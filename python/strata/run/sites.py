@@ -117,7 +117,7 @@ class LastingSites:
 
     @contextmanager
     def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
-        # Somebody may have taken a device since the last visit.
+        # Somebody may have taken a device since the last visit, or put another in its place.
         usable = claims.claim(self.host, disks, wipe=())
         if self.host.run(Command(("sh", "-c", _OWN_DIRECTORY, "sh", self.work_dir)), check=False).exit_code:
             raise Refused(

@@ -29,7 +29,8 @@ def state(path: str, number: str = "8:16", **more: Any) -> str:
     """What `strata-engine device` says."""
     plain = {"path": path, "real_path": path, "major_minor": number, "kernel_name": path.removeprefix("/dev/")}
     alone = {"exclusive": True, "exclusive_error": None, "openers": [], "unseen_processes": 0}
-    return json.dumps({**plain, **alone, "size_bytes": GIB, **more})
+    content = {"empty": True, "found": [], "unread": None, "bytes_read": 1 << 25}
+    return json.dumps({**plain, **alone, "size_bytes": GIB, "disk_sequence": 7, "content": content, **more})
 
 
 def blockdevices(*entries: dict[str, Any]) -> str:
@@ -151,7 +152,11 @@ def test_what_only_the_exclusive_open_shows_is_refused(pauses: list[float]) -> N
 ])  # fmt: skip
 def test_what_is_open_for_a_moment_is_waited_for(passing: dict[str, Any], pauses: list[float]) -> None:
     looks = iter([state("/dev/sdb", **passing), state("/dev/sdb", **passing), state("/dev/sdb")])
-    assert claim({"strata-engine device": lambda command: next(looks)}) == [Disk("hdd", GIB, "/dev/sdb")]
+    answers: dict[str, Answer] = {
+        "strata-engine device": lambda command: next(looks),
+        "strata-engine device --content": state("/dev/sdb"),
+    }
+    assert claim(answers) == [Disk("hdd", GIB, "/dev/sdb")]
     assert len(pauses) == 2
 
 
@@ -305,16 +310,18 @@ def test_wiping_goes_from_the_last_partition_to_the_device() -> None:
             "strata-engine device /dev/sdb": state("/dev/sdb"),
             "wipefs --all": "",
             "partx": failed("partx: nothing there"),
+            "strata-engine blank": '{"bytes_written": 1}',
         }
     )
     claims.wipe(machine, "/dev/sdb")
-    changes = [command.argv for command in machine.commands if {"--all", "--delete"} & set(command.argv[:2])]
+    changes = [command.argv for command in machine.commands if {"--all", "--delete", "blank"} & set(command.argv[:2])]
     changes = [argv for argv in changes if argv[0] != "lsblk"]
     assert changes == [
         ("wipefs", "--all", "--quiet", "--", "/dev/sdb2"),
         ("wipefs", "--all", "--quiet", "--", "/dev/sdb1"),
         ("wipefs", "--all", "--quiet", "--", "/dev/sdb"),
         ("partx", "--delete", "--", "/dev/sdb"),
+        ("strata-engine", "blank", "/dev/sdb"),
     ]
 
 
@@ -328,3 +335,49 @@ def test_what_was_taken_meanwhile_is_not_wiped() -> None:
         with pytest.raises((Refused, CommandFailed)):
             claims.wipe(machine, "/dev/sdb")
         assert not [command for command in machine.commands if command.argv[:2] == ("wipefs", "--all")]
+
+
+# ------------------------------------------------------------ data without a signature
+
+
+def holding(**content: Any) -> dict[str, Answer]:
+    plain = {"empty": False, "found": [], "unread": None, "bytes_read": 1 << 20}
+    return {"strata-engine device --content": state("/dev/sdb", content={**plain, **content})}
+
+
+def test_data_without_a_signature_is_refused_with_its_places() -> None:
+    boot, end = {"offset_bytes": 1 << 20, "bytes": "eb 3c 90 4d"}, {"offset_bytes": GIB - 1024, "bytes": "48 2b 00 04"}
+    text = {"offset_bytes": 0, "bytes": "# Disk Desc".encode().hex()}
+    (reason,) = reasons(holding(found=[text, boot, end]), wipe=())
+    assert reason == (
+        f"{BY_ID} holds data that no known signature explains: bytes other than zero at "
+        "byte 0, 0 B from its start (23 20 44 69 73 6b 20 44 65 73 63, '# Disk Desc') and "
+        "byte 1048576, 1.0 MiB from its start (eb 3c 90 4d) and "
+        "byte 1073740800, 1.0 KiB before its end (48 2b 00 04). "
+        f"Earlier runs of Strata leave such data too; if nothing on it is needed any more, add --wipe {BY_ID}."
+    )
+
+
+def test_a_device_too_slow_to_be_read_is_refused() -> None:
+    (reason,) = reasons(holding(unread="it is too slow: 1 MiB were read in the time allowed"), wipe=())
+    assert reason.startswith(f"{BY_ID} cannot be shown to be empty: it is too slow: 1 MiB were read")
+
+
+def test_wipe_excuses_data_and_so_does_a_run_that_holds_the_device() -> None:
+    full = holding(found=[{"offset_bytes": 0, "bytes": "01"}])
+    (disk,) = claim(full, wipe=(BY_ID,))
+    assert disk.identity == f"8:16 7 {GIB}"
+    again = claims.claim(Machine(full), [Disk("hdd", GIB, BY_ID, identity=disk.identity)], ())
+    assert again == [disk]
+
+
+@pytest.mark.parametrize("other", [{"disk_sequence": 8}, {"number": "8:32"}])
+def test_another_device_under_the_name_of_one_that_the_run_holds_is_refused(other: dict[str, Any]) -> None:
+    found = state("/dev/sdb", **other)
+    answers = {
+        "strata-engine device": found,
+        "lsblk --all": blockdevices(entry("/dev/sdb", number=other.get("number", "8:16"))),
+    }
+    held = Disk("hdd", GIB, BY_ID, identity=f"8:16 7 {GIB}")
+    with pytest.raises(Refused, match="is not the device any more that this run began to use"):
+        claims.claim(Machine(answers), [held], ())

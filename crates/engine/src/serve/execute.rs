@@ -1,6 +1,6 @@
 //! Runs one command for the controller: feeds it, takes in what it says until it has ended, and ends it in time.
 //!
-//! As hosts/child.py does on the controller's own machine: a group of its own; the streams are read until the process
+//! As hosts/child.py does on the controller's own machine: a group and an empty directory of its own; the streams are read until the process
 //! itself has ended, not until they are closed, which what it leaves in the background may put off for ever.
 
 use std::ffi::{OsStr, OsString};
@@ -19,6 +19,7 @@ use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::message::{Answer, Order, Why};
+use super::own_directory::OwnDirectory;
 
 /// More than this, both streams together, and the command is stopped: nothing is cut off in silence.
 const OUTPUT_LIMIT_BYTES: usize = 512 << 20;
@@ -53,7 +54,11 @@ pub trait Controller {
 /// Runs the command to its end, or until it is stopped.
 pub fn run(order: &Order, controller: &mut dyn Controller) -> Answer {
     let started = Instant::now();
-    let mut running = match Running::start(order) {
+    let directory = match OwnDirectory::new() {
+        Ok(directory) => directory,
+        Err(error) => return Answer::Unstarted(format!("no empty directory can be made for it: {}", said(&error))),
+    };
+    let mut running = match Running::start(order, directory.path()) {
         Ok(running) => running,
         Err(error) => return Answer::Unstarted(format!("{}: {}", order.argv[0].to_string_lossy(), said(&error))),
     };
@@ -139,9 +144,9 @@ struct Running {
 }
 
 impl Running {
-    fn start(order: &Order) -> io::Result<Self> {
+    fn start(order: &Order, directory: &Path) -> io::Result<Self> {
         let mut command = Command::new(&order.argv[0]);
-        command.args(&order.argv[1..]).env("PATH", path()).process_group(0);
+        command.args(&order.argv[1..]).env("PATH", path()).current_dir(directory).process_group(0);
         command.envs(order.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(if order.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;

@@ -78,3 +78,16 @@ fn what_cannot_be_started_says_why() {
     let expected = Answer::Unstarted("no-such-program: No such file or directory".to_owned());
     assert_eq!(run(&missing, &mut Quiet { stops: false }), expected);
 }
+
+#[test]
+fn every_command_has_an_empty_directory_of_its_own_which_goes_with_it() {
+    let script = "pwd; ls -A | wc -l; stat -c %a .; echo kept > file; mkdir sub; ln -s / link; echo x > sub/file";
+    let (code, output, _) = ended(&order(script));
+    let output = String::from_utf8(output).expect("text");
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!((code, &lines[1..]), (0, &["0", "700"][..]));
+    assert!(!Path::new(lines[0]).exists() && Path::new("/bin").exists());
+    let (_, first, _) = ended(&order("pwd; exec sleep 0"));
+    assert!(first.starts_with(std::env::temp_dir().as_os_str().as_encoded_bytes()));
+    assert!(!String::from_utf8(first).is_ok_and(|path| Path::new(path.trim()).exists()));
+}

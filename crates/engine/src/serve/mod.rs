@@ -4,6 +4,7 @@ mod execute;
 mod frame;
 mod mailbox;
 mod message;
+mod own_directory;
 mod runner;
 mod stdio;
 mod strays;
