@@ -19,7 +19,7 @@ from typing import Protocol
 import pytest
 
 from strata.errors import CommandFailed, CommandTimedOut, Interrupted, UndoFailed, VisitFailed
-from strata.hosts import local
+from strata.hosts import local, own_directory
 from strata.hosts.base import Host, Interruption
 from strata.hosts.local import LocalHost, engine_path
 from strata.hosts.served import ServedHost
@@ -292,3 +292,58 @@ def test_files_are_utf8_and_may_name_paths_that_are_not(host: Host, tmp_path: Pa
     host.write(str(path), os.fsdecode(b"filename=/srv/\xff\xc3\xa4"))
     assert path.read_bytes() == b"filename=/srv/\xff\xc3\xa4"
     assert host.read(str(path)) == "filename=/srv/\ufffdä"
+
+
+def test_every_command_has_an_empty_directory_of_its_own_that_goes_with_it(make: Make) -> None:
+    host = make("directory")
+    script = "pwd; ls -A | wc -l; stat -c %a .; echo kept >file; mkdir sub; echo x >sub/file; ln -s / link"
+    first, entries, mode = host.run(Command(("sh", "-c", script))).stdout.split()
+    assert (entries, mode) == ("0", "700")
+    assert not Path(first).exists()
+    assert Path("/etc/passwd").exists()
+    # Also of a command that fails or is stopped.
+    with pytest.raises(CommandTimedOut) as stopped:
+        host.run(Command(("sh", "-c", "pwd; touch file; sleep 100"), timeout_s=0.2))
+    assert stopped.value.stdout.strip()
+    assert not Path(stopped.value.stdout.strip()).exists()
+
+
+def test_a_relative_name_is_not_one_of_the_users_directory(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of `mkfs.btrfs x.img`, where x.img is a file of whoever started Strata."""
+    (tmp_path / "x.img").write_text("kept")
+    monkeypatch.chdir(tmp_path)
+    done = make("relative").run(Command(("sh", "-c", "test ! -e x.img && echo other >x.img")))
+    assert done.exit_code == 0
+    assert (tmp_path / "x.img").read_text() == "kept"
+
+
+def test_directories_of_killed_processes_are_removed_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed, recent, other = (tmp_path / f"strata-cwd-{name}" for name in ("killed", "recent", "other"))
+    for path in (killed, recent):
+        path.mkdir()
+        (path / "file").touch()
+    other.symlink_to(tmp_path)
+    os.utime(killed, (0, 0))
+    with own_directory.own_directory() as used:
+        os.utime(used, (0, 0))
+        own_directory.remove_left()
+        assert Path(used).exists()
+    assert not killed.exists()
+    assert recent.exists()
+    assert other.is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts")
+def test_what_is_mounted_below_such_a_directory_is_left_alone(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    done = make("mount").run(Command(("sh", "-c", 'mkdir m && mount --bind "$1" m && pwd', "sh", str(tmp_path))))
+    directory = Path(done.stdout.strip())
+    try:
+        assert (tmp_path / "file").read_text() == "kept"
+    finally:
+        subprocess.run(("umount", directory / "m"), check=True)
+        (directory / "m").rmdir()
+        directory.rmdir()

@@ -27,14 +27,15 @@ class Child:
     they are closed: what it leaves behind in the background may hold them for ever.
     """
 
-    def __init__(self, argv: Sequence[str], stdin: str | None, environment: Mapping[str, str]) -> None:
-        """Raises OSError when it cannot be started."""
+    def __init__(self, argv: Sequence[str], stdin: str | None, environment: Mapping[str, str], directory: str) -> None:
+        """`directory`: its current one. Raises OSError when it cannot be started."""
         self._process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
+            cwd=directory,
             process_group=0,
         )
         self._ended = False

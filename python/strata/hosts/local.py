@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +17,7 @@ from strata.errors import BadInput, CommandFailed, CommandTimedOut, UndoFailed, 
 from strata.hosts import facts
 from strata.hosts.base import Interruption
 from strata.hosts.child import Child
+from strata.hosts.own_directory import own_directory, remove_left
 from strata.model import Command, Completed, Facts
 
 # Debian keeps mkfs, losetup and sfdisk here, and an ordinary user's PATH leaves it out.
@@ -48,6 +50,7 @@ class LocalHost:
     """Runs commands as children of this process, marked with `marker`. `interruption` may cut them short."""
 
     def __init__(self, marker: str, interruption: Interruption | None = None) -> None:
+        remove_left()
         self._interruption = interruption
         self.engine = engine_path()
         # Last: the engine is found by its name, and nothing else of our Python's folder before the system's own.
@@ -56,24 +59,28 @@ class LocalHost:
 
     def run(self, command: Command, *, check: bool = True) -> Completed:
         self._check()
-        started = time.monotonic()
-        try:
-            child = Child(command.argv, command.stdin, self._environment)
-        except OSError as error:
-            raise CommandFailed(command.argv, None, "", str(error)) from error
-        with child:
-            wake = None if self._interruption is None else self._interruption.descriptor()
-            if not child.listen(command.timeout_s, wake):
-                child.end()
-                self._check()
-                detail = f"did not end within {command.timeout_s:g} s and was stopped"
-                raise CommandTimedOut(command.argv, None, child.stdout, child.stderr, detail)
-            exit_code = child.exit_code
-            assert exit_code is not None
-            done = Completed(command.argv, exit_code, child.stdout, child.stderr, time.monotonic() - started)
+        with ExitStack() as stack:
+            try:
+                directory = stack.enter_context(own_directory())
+                started = time.monotonic()
+                child = stack.enter_context(Child(command.argv, command.stdin, self._environment, directory))
+            except OSError as error:
+                raise CommandFailed(command.argv, None, "", str(error)) from error
+            done = self._attend(child, command, started)
         if check and done.exit_code != 0:
             raise CommandFailed(command.argv, done.exit_code, done.stdout, done.stderr)
         return done
+
+    def _attend(self, child: Child, command: Command, started: float) -> Completed:
+        wake = None if self._interruption is None else self._interruption.descriptor()
+        if not child.listen(command.timeout_s, wake):
+            child.end()
+            self._check()
+            detail = f"did not end within {command.timeout_s:g} s and was stopped"
+            raise CommandTimedOut(command.argv, None, child.stdout, child.stderr, detail)
+        exit_code = child.exit_code
+        assert exit_code is not None
+        return Completed(command.argv, exit_code, child.stdout, child.stderr, time.monotonic() - started)
 
     def write(self, path: str, content: str) -> None:
         try:

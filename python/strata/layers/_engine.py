@@ -224,9 +224,11 @@ done"""
 
 # $1 the place, $2 name of the daemon, $3 a script that succeeds once it answers, with the place as its $1, then the
 # daemon in a session of its own and in the network of the visit. It has UNMARKED right before it, for it is to live
-# longer than this command: until it has the arguments by which it can be found, it is found by the mark.
+# longer than this command: until it has the arguments by which it can be found, it is found by the mark. The current
+# directory goes with this command.
 _START = r"""
 dir=$1 log=$1/$2.log ask=$3; shift 3
+cd /
 setsid nsenter --net="$dir/network" "$@" </dev/null >"$log" 2>&1 &
 daemon=$!
 for pause in 0.1 0.1 0.1 0.2 0.2 0.4 0.4 0.8 0.8 1 1 1 2 2 2 4 4 4 8 8 8 8 16 16 16 32 32; do

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strata.errors import BadInput
+from strata.layers._mkfs import Options
 from strata.layers._options import Option, option_differences, option_reasons, written
 from strata.layers._steps import mount, output, run, said, sh, standard_reasons, wipe
 from strata.model import (
@@ -34,7 +35,7 @@ from strata.model import (
 )
 from strata.units import human_size
 
-MKFS = Param("mkfs", ParamType.TEXT, "more arguments for mkfs, passed on whole", group="mkfs")
+MKFS = Param("mkfs", ParamType.TEXT, "more options for mkfs, of those that name no file or device", group="mkfs")
 
 TOOLS = {
     "mount": "mount",
@@ -108,6 +109,7 @@ class FileSystem:
     exclusive: tuple[tuple[str, ...], ...]  # of each group of mount options, one at most
     make: Callable[[Call, str], list[str]]  # (spec, UUID) -> mkfs and its arguments, without the devices
     keeping: str  # words of mkfs with which it discards nothing
+    takes: Options  # what `mkfs=` may hold
     sets_uuid: str  # pattern of the words that `mkfs=` may not hold, because they would change the UUID
     check: Callable[[Call, Facts], list[str]] = _no_reasons
     quotas: str = ""  # the argument with which a directory of it can be kept to a size
@@ -133,7 +135,7 @@ class FileSystem:
         return [
             *standard_reasons(facts, self.info.tools, self.info.name),
             *option_reasons(self.options, self.exclusive, spec, facts, self.info.name),
-            *_mkfs_reasons(spec, self.sets_uuid),
+            *_mkfs_reasons(spec, self.takes, self.sets_uuid),
             *self.check(spec, facts),
         ]
 
@@ -245,7 +247,7 @@ def _quoting(spec: Call, error: ValueError) -> str:
     return f"mkfs={spec['mkfs']!r} cannot be split into arguments ({error}); close the quotes."
 
 
-def _mkfs_reasons(spec: Call, sets_uuid: str) -> list[str]:
+def _mkfs_reasons(spec: Call, takes: Options, sets_uuid: str) -> list[str]:
     try:
         words = mkfs_words(spec)
     except BadInput as error:
@@ -261,7 +263,7 @@ def _mkfs_reasons(spec: Call, sets_uuid: str) -> list[str]:
         for word in words
         if re.search(sets_uuid, word)
     ]
-    return reasons
+    return reasons or takes.reasons(words)
 
 
 def mount_point_of(place: Place) -> str:

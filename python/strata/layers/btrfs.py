@@ -9,6 +9,7 @@ from strata.layers._daemon import FIND
 from strata.layers._device import SETTLE
 from strata.layers._filesystem import DAY_S, MKFS, TOOLS, FileSystem, mkfs_words, mount_point_of, share_extents
 from strata.layers._members import LOST, REBUILT, choose, note, noted, read_notes
+from strata.layers._mkfs import BTRFS
 from strata.layers._options import ATIME, COMMON, Option, choice, flag, number, size, written
 from strata.layers._steps import output, run, said, sh
 from strata.model import (
@@ -466,6 +467,7 @@ DRIVER = FileSystem(
     ),
     make=_make,
     keeping="-K",
+    takes=BTRFS,
     sets_uuid=r"^-[A-Za-z]*U|^--u",
     check=_check,
     quotas="quotas",

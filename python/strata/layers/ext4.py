@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.layers._filesystem import MKFS, TOOLS, FileSystem, mkfs_words
+from strata.layers._mkfs import EXT4
 from strata.layers._options import ATIME, COMMON, choice, flag, number
 from strata.layers._steps import output, run, said
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place
@@ -147,6 +148,7 @@ DRIVER = FileSystem(
     ),
     make=_make,
     keeping="-E nodiscard",
+    takes=EXT4,
     sets_uuid=r"^-[A-Za-z]*U",
     check=_check,
     ask=_ask,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strata.layers._filesystem import MKFS, TOOLS, FileSystem, mkfs_words
+from strata.layers._mkfs import F2FS
 from strata.layers._options import ATIME, COMMON, choice, flag, number
 from strata.model import Call, Facts, Kind, LayerInfo
 
@@ -98,6 +99,7 @@ DRIVER = FileSystem(
     ),
     make=_make,
     keeping="-t 0",
+    takes=F2FS,
     sets_uuid=r"^-[A-Za-z]*U",
     check=_check,
 )

@@ -16,6 +16,7 @@ from strata.layers._filesystem import (
     mount_point_of,
     share_extents,
 )
+from strata.layers._mkfs import XFS
 from strata.layers._options import ATIME, COMMON, flag, number, size
 from strata.layers._steps import output, run, said, sh
 from strata.model import (
@@ -201,6 +202,7 @@ DRIVER = FileSystem(
     ),
     make=_make,
     keeping="-K",
+    takes=XFS,
     sets_uuid=r"uuid=",
     check=_check,
     quotas="pquota",

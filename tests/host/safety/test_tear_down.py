@@ -88,7 +88,7 @@ def test_a_wiped_device_comes_back_blank_too(machine: Machine, tmp_path: Path) -
     assert done.returncode == 0, done
     assert signatures(device.node) == []
     # What a killed run wrote is removed by nobody: only its end blanks a device.
-    machine.claim(device.name, wipe=[device.name])
+    machine.claim(device.name)
 
 
 def test_what_a_killed_run_made_is_removed(machine: Machine, tmp_path: Path) -> None:

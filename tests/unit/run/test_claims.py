@@ -347,7 +347,7 @@ def holding(**content: Any) -> dict[str, Answer]:
 
 def test_data_without_a_signature_is_refused_with_its_places() -> None:
     boot, end = {"offset_bytes": 1 << 20, "bytes": "eb 3c 90 4d"}, {"offset_bytes": GIB - 1024, "bytes": "48 2b 00 04"}
-    text = {"offset_bytes": 0, "bytes": "# Disk Desc".encode().hex()}
+    text = {"offset_bytes": 0, "bytes": b"# Disk Desc".hex()}
     (reason,) = reasons(holding(found=[text, boot, end]), wipe=())
     assert reason == (
         f"{BY_ID} holds data that no known signature explains: bytes other than zero at "
