@@ -21,6 +21,7 @@ from strata.model import Disk
 from strata.run import claims
 
 MIB = 1 << 20
+_BLOCK = 1 << 16
 
 STRATA = (sys.executable, "-c", "from strata.cli import main; main()")
 
@@ -59,8 +60,20 @@ class Device:
         """Of every byte behind the device that is the test's, with what is still on its way there."""
         with Path(self.node).open("rb") as device:
             os.fsync(device.fileno())
+        found = hashlib.sha256()
         with self.file.open("rb") as file:
-            return hashlib.sha256(file.read(self.ours)).hexdigest()
+            end = os.fstat(file.fileno()).st_size if self.ours < 0 else self.ours
+            at = 0
+            while at < end:
+                try:
+                    at = os.lseek(file.fileno(), at, os.SEEK_DATA) // _BLOCK * _BLOCK
+                except OSError:  # only a hole is left
+                    break
+                data = os.pread(file.fileno(), min(end - at, _BLOCK), at)
+                if any(data):  # whether zeros are stored or not is no difference
+                    found.update(at.to_bytes(8, "big") + data)
+                at += _BLOCK
+        return found.hexdigest()
 
 
 class Machine:

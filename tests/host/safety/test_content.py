@@ -1,0 +1,151 @@
+"""A device that holds data is refused although no signature explains them; one that holds none is not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from strata.run import device_use
+
+from .contents import HELD, MIB, NOISE, SIGNED, at
+from .machine import Device, Machine, output, signatures, untouched
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_a_device_that_holds_it_is_refused(machine: Machine, kind: str) -> None:
+    mib, write = HELD[kind]
+    file = machine.image(mib)
+    write(file)
+    device = Device(file, machine.attach(file))
+    assert bool(signatures(device.node)) is (kind in SIGNED)  # else the refusal below would prove nothing
+    with untouched(device):
+        (reason,) = machine.reasons(device.name)
+    if kind not in SIGNED:
+        assert "holds data that no known signature explains: bytes other than zero at byte " in reason
+    assert f"add --wipe {device.name}." in reason
+
+
+@pytest.mark.parametrize("kind", ["plain-dm-crypt", "text", "a-partition-at-a-third"])
+def test_named_in_wipe_it_is_claimed(machine: Machine, kind: str) -> None:
+    mib, write = HELD[kind]
+    file = machine.image(mib)
+    write(file)
+    device = Device(file, machine.attach(file))
+    with untouched(device):
+        (disk,) = machine.claim(device.name, wipe=[device.name])
+    assert disk.device == device.node
+
+
+def sparse(machine: Machine) -> Device:
+    return machine.device(300)
+
+
+def tiny(machine: Machine) -> Device:
+    return machine.device(0.0625)
+
+
+def two_tebibytes(machine: Machine) -> Device:
+    return machine.device(2 * MIB)
+
+
+def odd_number_of_sectors(machine: Machine) -> Device:
+    file = machine.image(100)
+    os.truncate(file, 100 * MIB + 512)
+    return Device(file, machine.attach(file))
+
+
+def sectors_of_4_kib(machine: Machine) -> Device:
+    return machine.device(100, "--sector-size", "4096")
+
+
+def written_with_zeros(machine: Machine) -> Device:
+    device = machine.device(32)
+    output("dd", "if=/dev/zero", f"of={device.node}", "bs=1M", "count=32", "conv=fsync", "status=none")
+    return device
+
+
+def allocated(machine: Machine) -> Device:
+    file = machine.image(80)
+    output("fallocate", "--length", "80MiB", str(file))
+    return Device(file, machine.attach(file))
+
+
+def discarded(machine: Machine) -> Device:
+    device = machine.device(80)
+    output("mkfs.ext4", "-q", device.node)
+    output("blkdiscard", "--force", device.node)
+    return device
+
+
+def zeroed_after_use(machine: Machine) -> Device:
+    device = machine.device(16)
+    output("mkfs.ext4", "-q", device.node)
+    output("dd", "if=/dev/zero", f"of={device.node}", "bs=1M", "count=16", "conv=fsync", "status=none")
+    return device
+
+
+def erased_to_ones(machine: Machine) -> Device:
+    """Flash that was erased may read so."""
+    file = machine.image(80)
+    at((0, b"\xff" * (80 * MIB)))(file)
+    return Device(file, machine.attach(file))
+
+
+def with_direct_io(machine: Machine) -> Device:
+    return machine.device(100, "--direct-io=on")
+
+
+def blanked(machine: Machine) -> Device:
+    """As a run leaves it."""
+    file = machine.image(300)
+    at(*((number * 8 * MIB, NOISE) for number in range(37)))(file)
+    device = Device(file, machine.attach(file))
+    output(machine.host.engine, "blank", device.node)
+    return device
+
+
+EMPTY: list[Callable[[Machine], Device]] = [
+    sparse,
+    tiny,
+    two_tebibytes,
+    odd_number_of_sectors,
+    sectors_of_4_kib,
+    written_with_zeros,
+    allocated,
+    discarded,
+    zeroed_after_use,
+    erased_to_ones,
+    with_direct_io,
+    blanked,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", EMPTY, ids=lambda make: make.__name__)
+def test_an_empty_device_is_claimed(machine: Machine, make: Callable[[Machine], Device]) -> None:
+    device = make(machine)
+    with untouched(device):
+        (disk,) = machine.claim(device.name)
+    assert disk.device == device.node
+
+
+def test_what_is_read_is_bounded(machine: Machine) -> None:
+    device = machine.device(2 * MIB)
+    state = device_use.read_json(machine.host, machine.host.engine, "device", "--content", device.node)
+    assert state["content"] == {
+        "empty": True,
+        "found": [],
+        "unread": None,
+        "bytes_read": pytest.approx(33 * MIB, abs=7 * MIB),
+    }
+
+
+def test_what_was_written_behind_the_page_cache_is_found(machine: Machine) -> None:
+    device = machine.device(16)
+    assert not any(Path(device.node).read_bytes())  # now in the cache of the device
+    at((MIB, b"written to the file"))(device.file)
+    (reason,) = machine.reasons(device.name)
+    assert "at byte 1048576, 1.0 MiB from its start (77 72 69 74" in reason
+    assert "'written to the f'" in reason
