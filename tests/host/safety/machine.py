@@ -183,6 +183,15 @@ class Machine:
         keep = "import sys, time; file = open(sys.argv[1], sys.argv[2]); print('ready', flush=True); time.sleep(300)"
         return self.process(sys.executable, "-c", keep, str(path), mode)
 
+    def mapped(self, path: str | Path) -> subprocess.Popen[str]:
+        """Mapped for writing; the file itself is closed, so that no descriptor shows it."""
+        keep = (
+            "import mmap, os, sys, time; file = os.open(sys.argv[1], os.O_RDWR); "
+            "memory = mmap.mmap(file, 1 << 20); os.close(file); kept = memory[:1]; "
+            "print('ready', flush=True); time.sleep(300)"
+        )
+        return self.process(sys.executable, "-c", keep, str(path))
+
     # ------------------------------------------------------------ what is asked of Strata
 
     def claim(self, *names: str | Path, wipe: Sequence[str | Path] = ()) -> list[Disk]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -146,6 +148,35 @@ def opened_backing_file(machine: Machine) -> State:
     return device, f"the backing file of {device.name} is open in process {process.pid}; end that first"
 
 
+def mapped(machine: Machine) -> State:
+    """By a process that closed it."""
+    device = machine.device()
+    process = machine.mapped(device.node)
+    assert not any(str(Path(f"/proc/{process.pid}/fd/{n}").readlink()) == device.node for n in (0, 1, 2))
+    return device, f"(process {process.pid})"
+
+
+def mapped_partition(machine: Machine) -> State:
+    device = machine.device(40)
+    (part,) = machine.partitions(device, "16M")
+    process = machine.mapped(part)
+    return device, f"{part} on {device.name} is open in {sys.executable} -c" if process.pid else ""
+
+
+def mapped_by_another_node(machine: Machine) -> State:
+    """A node of its own, as in a container: the list of mappings names that one."""
+    device, node = machine.device(), machine.path(".node")
+    os.mknod(node, stat.S_IFBLK | 0o600, Path(device.node).stat().st_rdev)
+    process = machine.mapped(node)
+    return device, f"(process {process.pid})"
+
+
+def mapped_backing_file(machine: Machine) -> State:
+    device = machine.device()
+    process = machine.mapped(device.file)
+    return device, f"the backing file of {device.name} is open in process {process.pid}; end that first"
+
+
 def under_a_loop_device(machine: Machine) -> State:
     """The kernel opens it without claiming it: nothing but the list of loop devices shows it."""
     device = machine.device()
@@ -181,6 +212,10 @@ STATES: list[Callable[[Machine], State]] = [
     opened_for_reading,
     opened_partition,
     opened_backing_file,
+    mapped,
+    mapped_partition,
+    mapped_by_another_node,
+    mapped_backing_file,
     under_a_loop_device,
     partition_under_a_loop_device,
     read_only,
