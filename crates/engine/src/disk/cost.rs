@@ -19,6 +19,9 @@ const BLOCK_BYTES: u64 = 4096;
 const REQUESTS: u64 = 400;
 const NULL_BLK: &str = "/sys/kernel/config/nullb";
 const NULL_BLK_NAME: &str = "strata-cost";
+/// Attributes of the device in configfs, without its size; the last one makes it.
+const NULL_BLK_ATTRIBUTES: [(&str, &str); 4] =
+    [("memory_backed", "1"), ("irqmode", "0"), ("blocksize", "512"), ("power", "1")];
 
 /// Medians of the time of one request of 4 KiB, one at a time.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -116,7 +119,7 @@ fn with_null_blk(measure: impl Fn(&Path) -> io::Result<Times>) -> Option<Times> 
     let set = |name: &str, value: &str| fs::write(folder.join(name), value);
     let make = || -> io::Result<Times> {
         set("size", &(SIZE_BYTES >> 20).to_string())?;
-        for (name, value) in [("memory_backed", "1"), ("irqmode", "0"), ("blocksize", "512"), ("power", "1")] {
+        for (name, value) in NULL_BLK_ATTRIBUTES {
             set(name, value)?;
         }
         let index = fs::read_to_string(folder.join("index"))?;
@@ -130,4 +133,28 @@ fn with_null_blk(measure: impl Fn(&Path) -> io::Result<Times>) -> Option<Times> 
     let _ = set("power", "0");
     let _ = fs::remove_dir(&folder);
     times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every lab's null_blk must have these; the list is drivers/block/null_blk/main.c of Linux 6.1 (`nullb_device_attrs`),
+    /// where `size` is in MiB and `irqmode` 0 completes a request where it was submitted (`NULL_IRQ_NONE`).
+    #[test]
+    fn attributes_of_null_blk_are_linux_6_1s() {
+        const LINUX_6_1: &str = "size completion_nsec submit_queues poll_queues home_node queue_mode blocksize max_sectors \
+            irqmode hw_queue_depth index blocking use_per_node_hctx power memory_backed discard mbps cache_size badblocks \
+            zoned zone_size zone_capacity zone_nr_conv zone_max_open zone_max_active virt_boundary no_sched";
+        let names: Vec<&str> = LINUX_6_1.split_whitespace().collect();
+        for (name, _) in NULL_BLK_ATTRIBUTES.iter().chain(&[("size", ""), ("index", "")]) {
+            assert!(names.contains(name), "{name}");
+        }
+        // Where the module is loaded it says itself what it takes; it names no index there.
+        if let Ok(features) = fs::read_to_string(Path::new(NULL_BLK).join("features")) {
+            for (name, _) in NULL_BLK_ATTRIBUTES {
+                assert!(features.trim().split(',').any(|feature| feature == name), "{name}: {features}");
+            }
+        }
+    }
 }

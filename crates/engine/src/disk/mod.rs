@@ -1,6 +1,8 @@
 //! Modelled disks: block devices of this machine whose every completion a model says, with their bytes in memory.
 
 mod cost;
+#[cfg(test)]
+mod header;
 mod live;
 mod memory;
 mod place;

@@ -27,6 +27,8 @@ const TIMER: u64 = 1 << 32;
 
 /// Runs of a queue at a priority above that of any ordinary process, so that it answers when the model says.
 const PRIORITY: libc::c_int = 50;
+/// The unit of the driver's places and lengths, whatever the logical block is.
+const SECTOR: u64 = 512;
 /// linux/prctl.h, since 5.6.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 
@@ -194,21 +196,12 @@ impl Running {
     }
 
     fn arrive(&mut self, now: Nanos, tag: u16) -> io::Result<()> {
-        let described = self.requests.get(tag);
-        let (offset, mut length) = (described.start_sector * 512, u64::from(described.sectors) * 512);
-        let op = match described.op_flags & 0xff {
-            op::READ => Op::Read,
-            op::WRITE => Op::Write { fua: described.op_flags & op::FUA != 0 },
-            op::FLUSH => {
-                length = 0;
-                Op::Flush
-            }
-            op::DISCARD => Op::Discard,
-            op::WRITE_ZEROES => Op::WriteZeroes,
-            _ => return self.fetch(Fetch::Next, tag, -libc::EOPNOTSUPP),
+        let id = self.next_id + 1;
+        let request = match request(id, &self.requests.get(tag)) {
+            Ok(request) => request,
+            Err(error) => return self.fetch(Fetch::Next, tag, -error),
         };
-        self.next_id += 1;
-        let request = Request { id: self.next_id, op, offset, length };
+        self.next_id = id;
         self.open.insert(request.id, (tag, request));
         self.device.arrive(now, &request);
         Ok(())
@@ -282,6 +275,23 @@ impl Running {
     }
 }
 
+/// The request that the driver describes, or the error number of one that no disk can do.
+///
+/// A flush has no place: the kernel gives sector -1 (`blk_rq_pos` of a request without data), which is not looked at.
+fn request(id: u64, described: &Described) -> Result<Request, i32> {
+    let op = match described.op_flags & op::MASK {
+        op::READ => Op::Read,
+        op::WRITE => Op::Write { fua: described.op_flags & op::FUA != 0 },
+        op::FLUSH => return Ok(Request { id, op: Op::Flush, offset: 0, length: 0 }),
+        op::DISCARD => Op::Discard,
+        op::WRITE_ZEROES => Op::WriteZeroes,
+        _ => return Err(libc::EOPNOTSUPP),
+    };
+    let length = u64::from(described.sectors) * SECTOR;
+    let offset = described.start_sector.checked_mul(SECTOR).filter(|offset| offset.checked_add(length).is_some());
+    Ok(Request { id, op, offset: offset.ok_or(libc::EIO)?, length })
+}
+
 /// The requests as the driver describes them, one place a tag.
 struct Requests {
     start: NonNull<Described>,
@@ -343,4 +353,70 @@ fn take_priority() -> io::Result<()> {
         libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, std::ptr::from_ref(&priority))
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::header::machine;
+
+    fn described(op_flags: u32) -> Described {
+        Described { op_flags, sectors: 8, start_sector: 16, ..Described::default() }
+    }
+
+    /// The flags are the header's own, not those of this program.
+    #[test]
+    fn only_the_fua_bit_makes_a_fua_write() {
+        let header = machine("linux/ublk_cmd.h");
+        let write = header.constant("UBLK_IO_OP_WRITE") as u32;
+        let fua = header.constant("UBLK_IO_F_FUA") as u32;
+        let with = |flags: u32| request(7, &described(write | flags)).expect("a write");
+        assert_eq!(with(fua), Request { id: 7, op: Op::Write { fua: true }, offset: 8192, length: 4096 });
+        assert_eq!(with(0).op, Op::Write { fua: false });
+        let others: Vec<u32> = ["FAILFAST_DEV", "FAILFAST_TRANSPORT", "FAILFAST_DRIVER", "META", "NOUNMAP", "SWAP"]
+            .iter()
+            .map(|name| header.constant(&format!("UBLK_IO_F_{name}")) as u32)
+            .collect();
+        for &flag in &others {
+            assert_eq!(with(flag).op, Op::Write { fua: false }, "{flag:#x}");
+        }
+        let all = others.iter().fold(0, |all, flag| all | flag);
+        assert_eq!(with(all).op, Op::Write { fua: false });
+        assert_eq!(with(all | fua).op, Op::Write { fua: true });
+    }
+
+    #[test]
+    fn every_operation_keeps_its_meaning_under_any_flag() {
+        let header = machine("linux/ublk_cmd.h");
+        for (name, op) in
+            [("READ", Op::Read), ("DISCARD", Op::Discard), ("WRITE_ZEROES", Op::WriteZeroes), ("FLUSH", Op::Flush)]
+        {
+            let number = header.constant(&format!("UBLK_IO_OP_{name}")) as u32;
+            for flags in [0, 1 << 13, 1 << 15, u32::MAX << 8] {
+                assert_eq!(request(1, &described(number | flags)).expect("a request").op, op, "{name} {flags:#x}");
+            }
+        }
+        assert_eq!(request(1, &described(header.constant("UBLK_IO_OP_WRITE_SAME") as u32)), Err(libc::EOPNOTSUPP));
+        assert_eq!(request(1, &described(0xff)), Err(libc::EOPNOTSUPP));
+    }
+
+    /// The kernel's place of a flush is sector -1; in bytes it does not fit, which must neither wrap nor panic.
+    #[test]
+    fn a_flush_at_sector_minus_one_is_a_flush() {
+        let flush = Described { op_flags: op::FLUSH, sectors: 0, start_sector: u64::MAX, address: 0 };
+        assert_eq!(request(1, &flush), Ok(Request { id: 1, op: Op::Flush, offset: 0, length: 0 }));
+    }
+
+    #[test]
+    fn a_place_beyond_every_byte_number_is_an_error() {
+        for start_sector in [u64::MAX, u64::MAX / 512 + 1, u64::MAX / 512] {
+            let read = Described { op_flags: op::READ, sectors: u32::MAX, start_sector, address: 0 };
+            assert_eq!(request(1, &read), Err(libc::EIO), "{start_sector}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_the_io_flusher_is_the_headers() {
+        assert_eq!(i64::from(PR_SET_IO_FLUSHER), machine("linux/prctl.h").constant("PR_SET_IO_FLUSHER"));
+    }
 }

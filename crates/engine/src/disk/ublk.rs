@@ -15,7 +15,7 @@ const CONTROL: &str = "/dev/ublk-control";
 /// How the driver says that a command will not be answered by a request any more.
 pub const ABORTED: i32 = -nix::libc::ENODEV;
 
-/// Commands to the control device: the number and the direction of its ioctl form.
+/// Commands to the control device, by their numbers.
 #[derive(Clone, Copy)]
 enum Control {
     Add = 0x04,
@@ -151,6 +151,8 @@ pub struct Described {
 
 /// Operations, in the lowest 8 bits of [`Described::op_flags`].
 pub mod op {
+    /// The bits of the operation itself.
+    pub const MASK: u32 = 0xff;
     /// Read.
     pub const READ: u32 = 0;
     /// Write.
@@ -161,8 +163,21 @@ pub mod op {
     pub const DISCARD: u32 = 3;
     /// Write zeros.
     pub const WRITE_ZEROES: u32 = 5;
-    /// The flag of force unit access.
-    pub const FUA: u32 = 1 << (13 + 8);
+    /// The flag of force unit access: a bit of the whole of `op_flags`, not of what is left after a shift by 8.
+    pub const FUA: u32 = 1 << 13;
+}
+
+/// Bits of `ublk_param_basic.attrs`.
+mod attribute {
+    pub const ROTATIONAL: u32 = 1 << 1;
+    pub const VOLATILE_CACHE: u32 = 1 << 2;
+    pub const FUA: u32 = 1 << 3;
+}
+
+/// Bits of `ublk_params.types`.
+mod part {
+    pub const BASIC: u32 = 1 << 0;
+    pub const DISCARD: u32 = 1 << 1;
 }
 
 /// What the kernel is told about a device.
@@ -244,10 +259,9 @@ impl Driver {
         let physical = shift(attributes.physical_block_bytes);
         let mut parameters = Parameters {
             length: size_of::<Parameters>() as u32,
-            parts: 1 | if attributes.discards { 2 } else { 0 },
-            attributes: (u32::from(attributes.rotational) << 1)
-                | (u32::from(attributes.volatile_cache) << 2)
-                | (u32::from(attributes.volatile_cache) << 3),
+            parts: part::BASIC | if attributes.discards { part::DISCARD } else { 0 },
+            attributes: if attributes.rotational { attribute::ROTATIONAL } else { 0 }
+                | if attributes.volatile_cache { attribute::VOLATILE_CACHE | attribute::FUA } else { 0 },
             logical_block_shift: shift(attributes.logical_block_bytes),
             physical_block_shift: physical,
             optimal_io_shift: physical,
@@ -356,22 +370,4 @@ pub fn fetch_entry(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn structures_are_as_large_as_the_kernels() {
-        assert_eq!(size_of::<ControlCommand>(), 32);
-        assert_eq!(size_of::<DeviceInfo>(), 64);
-        assert_eq!(size_of::<Parameters>(), 64);
-        assert_eq!(size_of::<FetchCommand>(), 16);
-        assert_eq!(size_of::<Described>(), 24);
-    }
-
-    #[test]
-    fn numbers_are_as_in_the_header() {
-        assert_eq!(Numbers::Ioctl.control(Control::Add), 0xc020_7504);
-        assert_eq!(Numbers::Ioctl.fetch(Fetch::First), 0xc010_7520);
-        assert_eq!(Numbers::Plain.control(Control::Add), 0x04);
-    }
-}
+mod header_tests;
