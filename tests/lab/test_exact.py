@@ -337,7 +337,8 @@ def test_a_dropped_flush_loses_what_was_promised(tmp_path: Path) -> None:
         assert trial.outcome is Outcome.OK, trial.reason
         found[name] = trial.metrics
     assert found["honest"]["promised"] > 50 and found["honest"]["lost"] == 0
-    assert found["lies"]["promised"] > 50 and found["lies"]["lost"] == found["lies"]["promised"]
+    # Each sector survives with even chance: a write is lost whole, kept whole, or torn.
+    assert found["lies"]["promised"] > 50 and found["lies"]["lost"] > found["lies"]["promised"] / 4
 
 
 BROKEN = """\

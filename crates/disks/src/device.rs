@@ -81,7 +81,7 @@ impl Device {
         if request.op == Op::Flush {
             self.flushes += 1;
             if self.dropped_flush_every.is_some_and(|every| self.flushes % every == 0) {
-                self.hold(now, What::Done { id: request.id, ok: true, durable: true });
+                self.hold(now, What::Done { id: request.id, ok: true, durable: false });
                 return;
             }
         }

@@ -7,6 +7,7 @@
 mod agenda;
 mod builtin;
 mod claims;
+mod crash;
 mod device;
 pub mod fixed;
 pub mod hdd;
@@ -15,13 +16,12 @@ mod parameters;
 mod random;
 mod request;
 pub mod ssd;
-mod undo;
 
 pub use builtin::builtin;
 pub use claims::{Claims, claims};
+pub use crash::{Bytes, Change, Choice, CrashState, Survivor};
 pub use device::Device;
 pub use load::{Figures, Kind, Load, run};
 pub use parameters::{Errors, Faults, Fixed, Hdd, Model, On, Service, Ssd, Stalls, Stroke, WriteCache};
 pub use random::Random;
 pub use request::{Event, Nanos, Op, Request, Serve, What};
-pub use undo::Undo;

@@ -60,7 +60,7 @@ pub enum What {
         id: u64,
         /// Whether it succeeded; a write that did not has no effect.
         ok: bool,
-        /// Whether a write survives a power cut from now on.
+        /// Whether a write survives a power cut from now on; of a flush, whether it did what it promises.
         durable: bool,
     },
     /// These bytes, as written by the completed request of this number or by a later one, survive a power cut from now on.
@@ -72,7 +72,7 @@ pub enum What {
         /// Bytes.
         length: u64,
     },
-    /// The power went: every write that is not durable is undone.
+    /// The power went: what is not durable may be lost.
     PowerCut,
 }
 

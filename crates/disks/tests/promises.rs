@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use common::{drain, fixed, named, request};
 use proptest::prelude::*;
-use strata_disks::{Claims, Device, Event, Model, Op, Service, Undo, What, WriteCache, builtin, claims};
+use strata_disks::{Claims, CrashState, Device, Event, Model, Op, Service, What, WriteCache, builtin, claims};
 
 const SIZE: u64 = 1 << 30;
 
@@ -79,31 +79,32 @@ proptest! {
         model in any_model(), seed in 0u64..99, steps in any_steps(),
     ) {
         let (arrivals, events, _) = play(&model, seed, &steps);
-        let mut undo = Undo::new(4096);
+        let mut crash = CrashState::new(4096);
+        let mut arriving = arrivals.iter().peekable();
         let mut done = std::collections::BTreeSet::new();
         for event in events {
+            while let Some((&id, &(_, op))) = arriving.next_if(|(_, (at, _))| *at <= event.at) {
+                let (_, place, blocks, _) = steps[(id - 1) as usize];
+                crash.arrive(&request(id, op, place * 65536, if op == Op::Flush { 0 } else { blocks * 4096 }));
+            }
             match event.what {
-                What::Done { id, durable, .. } => {
+                What::Done { id, ok, durable } => {
                     done.insert(id);
-                    let (_, op) = arrivals[&id];
-                    let (_, place, blocks, _) = steps[(id - 1) as usize];
-                    if op == Op::Flush {
+                    let (_, _, blocks, _) = steps[(id - 1) as usize];
+                    if arrivals[&id].1 == Op::Flush {
                         let before = arrivals.range(..id).filter(|(_, (_, op))| !matches!(op, Op::Read | Op::Flush));
                         for (number, _) in before {
                             prop_assert!(done.contains(number), "flush {id} before write {number}");
                         }
-                    } else if op != Op::Read && durable {
-                        undo.durable(id, place * 65536, blocks * 4096);
-                    } else if op != Op::Read {
-                        undo.before_write(id, place * 65536, &vec![0; (blocks * 4096) as usize]);
                     }
+                    crash.done(id, ok, durable, &vec![0; (blocks * 4096) as usize]);
                 }
-                What::Durable { id, offset, length } => undo.durable(id, offset, length),
+                What::Durable { id, offset, length } => crash.durable(id, offset, length),
                 What::PowerCut => prop_assert!(false),
             }
         }
-        let blocks = model_cache_bytes(&model) / 4096;
-        prop_assert!(undo.blocks() as u64 <= blocks, "{} blocks are not durable, the cache has {blocks}", undo.blocks());
+        let (at_risk, blocks) = (crash.sectors_at_risk() as u64, model_cache_bytes(&model) / 4096);
+        prop_assert!(at_risk <= blocks, "{at_risk} blocks are not durable, the cache has {blocks}");
     }
 
     #[test]

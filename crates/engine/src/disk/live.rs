@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use strata_disks::{Device, Model, Undo, WriteCache};
+use strata_disks::{CrashState, Device, Model, WriteCache};
 
 use super::memory::Memory;
 use super::queue::{Queue, Spent, serve};
@@ -49,7 +49,7 @@ impl Live {
     ) -> Result<Self, String> {
         let device = Device::new(model, size_bytes, seed)?;
         let memory = Memory::new(size_bytes)?;
-        let undo = model.faults.power_cut_s.map(|_| Undo::new(model.logical_block_bytes));
+        let crash = model.faults.power_cut_s.map(|_| (CrashState::new(model.logical_block_bytes), seed));
         let attributes = Attributes {
             size_bytes,
             depth: model.queue_depth.min(128) as u16,
@@ -65,10 +65,11 @@ impl Live {
         let queue = Queue {
             numbers: driver.numbers(),
             device,
-            undo,
+            crash,
             memory,
             depth: attributes.depth,
             largest_request_bytes: attributes.largest_request_bytes,
+            logical_block_bytes: attributes.logical_block_bytes,
         };
         let (ready, is_ready) = mpsc::channel();
         let path = server_node(number);

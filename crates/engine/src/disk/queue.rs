@@ -17,7 +17,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use nix::libc;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::time::{ClockId, clock_gettime};
-use strata_disks::{Device, Event, Nanos, Op, Request, Undo, What};
+use strata_disks::{Bytes, Change, Choice, CrashState, Device, Event, Nanos, Op, Request, What};
 
 use super::memory::Memory;
 use super::ublk::{ABORTED, Described, Fetch, Numbers, fetch_entry, op};
@@ -47,26 +47,29 @@ pub struct Queue {
     pub numbers: Numbers,
     /// The disk.
     pub device: Device,
-    /// Old bytes, where a power cut is to come.
-    pub undo: Option<Undo>,
+    /// What is at risk, where a power cut is to come, and the seed by which it is lost.
+    pub crash: Option<(CrashState, u64)>,
     /// The disk's bytes.
     pub memory: Memory,
     /// Requests at a time.
     pub depth: u16,
     /// Largest request.
     pub largest_request_bytes: u32,
+    /// What the disk writes whole or not at all.
+    pub logical_block_bytes: u32,
 }
 
 struct Running {
     numbers: Numbers,
     device: Device,
-    undo: Option<Undo>,
+    crash: Option<(CrashState, u64)>,
     memory: Memory,
     ring: IoUring<squeue::Entry, cqueue::Entry>,
     file: std::fs::File,
     requests: Requests,
     buffers: Memory,
     largest_request_bytes: u64,
+    logical_block_bytes: u64,
     /// The tag of each request that is open, and what was asked.
     open: BTreeMap<u64, (u16, Request)>,
     next_id: u64,
@@ -117,13 +120,14 @@ impl Running {
         let mut running = Self {
             numbers: queue.numbers,
             device: queue.device,
-            undo: queue.undo,
+            crash: queue.crash,
             memory: queue.memory,
             ring,
             file,
             requests,
             buffers: Memory::new(largest * u64::from(queue.depth))?,
             largest_request_bytes: largest,
+            logical_block_bytes: u64::from(queue.logical_block_bytes),
             open: BTreeMap::new(),
             next_id: 0,
             epoch: monotonic(),
@@ -203,6 +207,9 @@ impl Running {
         };
         self.next_id = id;
         self.open.insert(request.id, (tag, request));
+        if let Some((crash, _)) = &mut self.crash {
+            crash.arrive(&request);
+        }
         self.device.arrive(now, &request);
         Ok(())
     }
@@ -215,13 +222,14 @@ impl Running {
             match event.what {
                 What::Done { id, ok, durable } => self.done(id, ok, durable)?,
                 What::Durable { id, offset, length } => {
-                    if let Some(undo) = &mut self.undo {
-                        undo.durable(id, offset, length);
+                    if let Some((crash, _)) = &mut self.crash {
+                        crash.durable(id, offset, length);
                     }
                 }
                 What::PowerCut => {
-                    for (offset, bytes) in self.undo.take().iter_mut().flat_map(Undo::take_back) {
-                        self.memory.get_mut(offset, bytes.len() as u64).copy_from_slice(&bytes);
+                    let changes = self.crash.take().map(|(mut crash, seed)| crash.cut(Choice::Seed(seed)));
+                    for change in changes.into_iter().flatten() {
+                        self.change(&change);
                     }
                 }
             }
@@ -233,20 +241,14 @@ impl Running {
     fn done(&mut self, id: u64, ok: bool, durable: bool) -> io::Result<()> {
         let Some((tag, request)) = self.open.remove(&id) else { return Ok(()) };
         self.answered += 1;
+        if let Some((crash, _)) = &mut self.crash {
+            crash.done(id, ok, durable, self.memory.get(request.offset, request.length));
+        }
         if !ok {
             return self.fetch(Fetch::Next, tag, -libc::EIO);
         }
         let buffer = u64::from(tag) * self.largest_request_bytes;
         let Request { offset, length, .. } = request;
-        if !matches!(request.op, Op::Read | Op::Flush) {
-            if let Some(undo) = &mut self.undo {
-                if durable {
-                    undo.durable(id, offset, length);
-                } else {
-                    undo.before_write(id, offset, self.memory.get(offset, length));
-                }
-            }
-        }
         match request.op {
             Op::Read => self.buffers.get_mut(buffer, length).copy_from_slice(self.memory.get(offset, length)),
             Op::Write { .. } => self.memory.get_mut(offset, length).copy_from_slice(self.buffers.get(buffer, length)),
@@ -256,6 +258,24 @@ impl Running {
         // Only reads and writes are answered with their length, and those are never longer than a buffer.
         let result = if matches!(request.op, Op::Read | Op::Write { .. }) { length as i32 } else { 0 };
         self.fetch(Fetch::Next, tag, result)
+    }
+
+    /// Gives a sector the bytes that the power cut leaves it with.
+    fn change(&mut self, change: &Change) {
+        let length = self.logical_block_bytes;
+        match &change.bytes {
+            Bytes::Old(bytes) => self.memory.get_mut(change.offset, length).copy_from_slice(bytes),
+            Bytes::Open(id) => {
+                let Some((tag, request)) = self.open.get(id) else { return };
+                if matches!(request.op, Op::Write { .. }) {
+                    let from = u64::from(*tag) * self.largest_request_bytes + change.offset - request.offset;
+                    let bytes = self.buffers.get(from, length);
+                    self.memory.get_mut(change.offset, length).copy_from_slice(bytes);
+                } else {
+                    self.memory.zero(change.offset, length);
+                }
+            }
+        }
     }
 
     /// Sets a timer for the model's next event unless one is set for then or earlier.
