@@ -47,9 +47,11 @@ fn hdd_7200() -> Model {
         interface_bytes_per_s: 550_000_000,
         longest_wait_ms: 500.0,
         cache_bytes: 128 << 20,
+        cached_writes: 4096,
         destage_idle_ms: 10.0,
         destage_share: 0.5,
         destage_window: 64,
+        destage_age_ms: 5000.0,
         read_ahead_bytes: 2 << 20,
         read_segments: 32,
     };

@@ -71,6 +71,7 @@ pub fn claims(model: &Model, size_bytes: u64) -> Result<Claims, String> {
         kind,
         random,
         block_bytes,
+        largest_request_bytes: u64::MAX,
         depth,
         warm_up,
         requests,

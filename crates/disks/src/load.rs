@@ -13,6 +13,10 @@ pub enum Kind {
     Read,
     /// Writes.
     Write,
+    /// Writes with FUA.
+    FuaWrite,
+    /// Three reads for each write, in random order.
+    Mixed,
     /// A write and then a flush, one after the other, as one.
     WriteAndFlush,
 }
@@ -26,6 +30,8 @@ pub struct Load {
     pub random: bool,
     /// Size of each request.
     pub block_bytes: u64,
+    /// A larger one comes in parts of this size, all at once, as the kernel splits it.
+    pub largest_request_bytes: u64,
     /// Requests at a time.
     pub depth: u32,
     /// Requests before the first that counts.
@@ -53,37 +59,66 @@ pub struct Figures {
     pub p99_us: f64,
 }
 
+#[derive(Clone, Copy)]
 struct Slot {
     began: Nanos,
-    flushing: bool,
+    op: Op,
     place: u64,
+    /// Requests of it that have not completed.
+    parts: u64,
+}
+
+/// Draws operations and places.
+struct Draw<'a> {
+    load: &'a Load,
+    places: Random,
+    operations: Random,
+    count: u64,
+}
+
+impl Draw<'_> {
+    fn next(&mut self, began: Nanos) -> Slot {
+        let load = self.load;
+        let blocks = (load.span_bytes / load.block_bytes).max(1);
+        let block = if load.random { self.places.below(blocks) } else { self.count % blocks };
+        self.count += 1;
+        let op = match load.kind {
+            Kind::Mixed if self.operations.below(4) > 0 => Op::Read,
+            Kind::Read => Op::Read,
+            Kind::FuaWrite => Op::Write { fua: true },
+            Kind::Write | Kind::WriteAndFlush | Kind::Mixed => Op::Write { fua: false },
+        };
+        Slot { began, op, place: load.start_bytes + block * load.block_bytes, parts: 0 }
+    }
 }
 
 /// Puts a load on a device from the moment `start` on, which is not before its last event, with request numbers from
 /// `first_id` on. Returns what it got, when the last request completed and the next number.
 pub fn run(device: &mut Device, load: &Load, start: Nanos, first_id: u64) -> (Figures, Nanos, u64) {
-    let mut random = Random::new(load.seed);
-    let blocks = (load.span_bytes / load.block_bytes).max(1);
-    let mut issued = 0;
-    let mut place = || {
-        let block = if load.random { random.below(blocks) } else { issued % blocks };
-        issued += 1;
-        load.start_bytes + block * load.block_bytes
-    };
+    let operations = Random::new(!load.seed);
+    let mut draw = Draw { load, places: Random::new(load.seed), operations, count: 0 };
     let mut id = first_id;
-    let mut open: BTreeMap<u64, Slot> = BTreeMap::new();
+    let mut slots: Vec<Slot> = (0..load.depth).map(|_| draw.next(start)).collect();
+    // The slot of each request that has not completed.
+    let mut open: BTreeMap<u64, usize> = BTreeMap::new();
     let mut events: Vec<Event> = Vec::new();
     let mut times: Vec<Nanos> = Vec::with_capacity(load.requests as usize);
-    let op = if load.kind == Kind::Read { Op::Read } else { Op::Write { fua: false } };
-    let mut ask = |device: &mut Device, open: &mut BTreeMap<u64, Slot>, now: Nanos, slot: Slot| {
-        let (op, offset, length) = if slot.flushing { (Op::Flush, 0, 0) } else { (op, slot.place, load.block_bytes) };
-        device.arrive(now, &Request { id, op, offset, length });
-        open.insert(id, slot);
-        id += 1;
+    let mut ask = |device: &mut Device, open: &mut BTreeMap<u64, usize>, now: Nanos, index: usize, slot: &mut Slot| {
+        let total = if slot.op == Op::Flush { 0 } else { load.block_bytes };
+        let mut from = 0;
+        loop {
+            let length = (total - from).min(load.largest_request_bytes);
+            let offset = if slot.op == Op::Flush { 0 } else { slot.place + from };
+            device.arrive(now, &Request { id, op: slot.op, offset, length });
+            open.insert(id, index);
+            (id, slot.parts, from) = (id + 1, slot.parts + 1, from + length);
+            if from >= total {
+                return;
+            }
+        }
     };
-    for _ in 0..load.depth {
-        let place = place();
-        ask(device, &mut open, start, Slot { began: start, flushing: false, place });
+    for (index, slot) in slots.iter_mut().enumerate() {
+        ask(device, &mut open, start, index, slot);
     }
     let (mut finished, mut now, mut counted_from) = (0, start, start);
     while finished < load.warm_up + load.requests {
@@ -92,9 +127,15 @@ pub fn run(device: &mut Device, load: &Load, start: Nanos, first_id: u64) -> (Fi
         device.advance(at, &mut events);
         for event in std::mem::take(&mut events) {
             let What::Done { id: done, .. } = event.what else { continue };
-            let Some(slot) = open.remove(&done) else { continue };
-            if load.kind == Kind::WriteAndFlush && !slot.flushing {
-                ask(device, &mut open, event.at, Slot { flushing: true, ..slot });
+            let Some(index) = open.remove(&done) else { continue };
+            let slot = &mut slots[index];
+            slot.parts -= 1;
+            if slot.parts > 0 {
+                continue;
+            }
+            if load.kind == Kind::WriteAndFlush && slot.op != Op::Flush {
+                slot.op = Op::Flush;
+                ask(device, &mut open, event.at, index, slot);
                 continue;
             }
             finished += 1;
@@ -104,8 +145,8 @@ pub fn run(device: &mut Device, load: &Load, start: Nanos, first_id: u64) -> (Fi
                 // what completes together with the last that does not count does not count either
                 times.push(event.at - slot.began);
             }
-            let place = place();
-            ask(device, &mut open, event.at, Slot { began: event.at, flushing: false, place });
+            *slot = draw.next(event.at);
+            ask(device, &mut open, event.at, index, slot);
         }
     }
     let mut end = now;

@@ -125,15 +125,24 @@ pub struct Hdd {
     /// Size of the write cache.
     #[serde(default)]
     pub cache_bytes: u64,
+    /// Writes that the cache holds at most, whatever their size: disks keep a table of that many segments (DiskSim 4.0
+    /// reference manual, CMU-PDL-08-101, "Maximum number of write segments"). A flush writes all of them.
+    #[serde(default = "default_cached_writes")]
+    pub cached_writes: u32,
     /// The cache is written to the medium when there was no read for this long.
     #[serde(default = "default_destage_idle")]
     pub destage_idle_ms: f64,
     /// It is also written to the medium, in turn with other requests, when it is fuller than this share.
     #[serde(default = "default_destage_share")]
     pub destage_share: f64,
-    /// Cached writes among which the one nearest to the head goes first: the oldest ones.
+    /// Cached writes among which the one nearest to the head goes first: the oldest ones. When there are more than these,
+    /// they are written in turn with other requests.
     #[serde(default = "default_destage_window")]
     pub destage_window: u32,
+    /// Cached writes older than this are written in turn with other requests, however few they are. No maker states an age;
+    /// without a bound, a few writes beside reads that never pause would wait for ever.
+    #[serde(default = "default_destage_age")]
+    pub destage_age_ms: f64,
     /// Bytes read on beyond a read while nothing else is asked for; 0 for none.
     #[serde(default)]
     pub read_ahead_bytes: u64,
@@ -309,6 +318,14 @@ fn default_destage_share() -> f64 {
     0.5
 }
 
+fn default_cached_writes() -> u32 {
+    4096
+}
+
+fn default_destage_age() -> f64 {
+    5000.0
+}
+
 fn default_destage_window() -> u32 {
     64
 }
@@ -469,6 +486,8 @@ impl Hdd {
             .must((cache == WriteCache::None) || self.cache_bytes > 0, || {
                 "there is a write cache of 0 bytes; give cache_bytes, or write_cache none".to_owned()
             })
+            .whole("cached_writes", self.cached_writes.into(), 1, 1 << 24)
+            .real("destage_age_ms", self.destage_age_ms, 0.0, 1e6)
             .real("destage_idle_ms", self.destage_idle_ms, 0.0, 1e4)
             .real("destage_share", self.destage_share, 0.0, 1.0)
             .whole("destage_window", self.destage_window.into(), 1, 1024)

@@ -187,10 +187,10 @@ fn cached_writes_are_fast_until_the_cache_is_full() {
 #[test]
 fn reads_do_not_wait_for_what_is_cached_while_it_is_little() {
     let model = model(|_| (), WriteCache::Volatile);
-    let undisturbed = run(&mut Device::new(&model, SIZE, 3).expect("the model"), &random_reads(SIZE, 1, 500), 0, 0).0;
+    let undisturbed = run(&mut Device::new(&model, SIZE, 3).expect("the model"), &random_reads(SIZE, 1, 300), 0, 0).0;
     let mut device = Device::new(&model, SIZE, 3).expect("the model");
-    let writes = Load { kind: Kind::Write, warm_up: 0, requests: 10_000, ..random_reads(SIZE, 1, 0) };
+    let writes = Load { kind: Kind::Write, warm_up: 0, requests: 50, seed: 8, ..random_reads(SIZE, 1, 0) };
     let (_, end, id) = run(&mut device, &writes, 0, 0);
-    let (after_writes, ..) = run(&mut device, &random_reads(SIZE, 1, 500), end, id);
+    let (after_writes, ..) = run(&mut device, &random_reads(SIZE, 1, 300), end, id);
     close(after_writes.per_s, undisturbed.per_s, 0.05);
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::request::Nanos;
+
 /// A run of bytes that one request wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dirty {
@@ -13,6 +15,8 @@ pub struct Dirty {
     pub id: u64,
     /// The oldest request whose bytes it stands for, itself or one that it wrote over: a flush after that one needs it.
     pub order: u64,
+    /// When the oldest of those bytes came.
+    pub since: Nanos,
 }
 
 /// Written runs, none over another.
@@ -30,21 +34,28 @@ impl Cache {
         self.bytes
     }
 
-    /// Puts a run in; what it covers of others is gone.
-    pub fn insert(&mut self, offset: u64, length: u64, id: u64) {
-        let order = self.cut(offset, length).map_or(id, |covered| covered.min(id));
-        self.add(Dirty { offset, length, id, order });
+    /// Runs in it.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.by_place.len()
     }
 
-    /// Takes a range out of every run; the least order among those it touched.
-    pub fn cut(&mut self, offset: u64, length: u64) -> Option<u64> {
+    /// Puts a run in; what it covers of others is gone.
+    pub fn insert(&mut self, now: Nanos, offset: u64, length: u64, id: u64) {
+        let (order, since) = self.cut(offset, length).map_or((id, now), |covered| covered.min((id, now)));
+        self.add(Dirty { offset, length, id, order, since });
+    }
+
+    /// Takes a range out of every run; order and time of the oldest among those it touched.
+    pub fn cut(&mut self, offset: u64, length: u64) -> Option<(u64, Nanos)> {
         let end = offset + length;
         let mut least = None;
         while let Some((_, &run)) =
             self.by_place.range(..end).next_back().filter(|(_, run)| run.offset + run.length > offset)
         {
             self.remove(&run);
-            least = Some(least.map_or(run.order, |order: u64| order.min(run.order)));
+            let oldest = (run.order, run.since);
+            least = Some(least.map_or(oldest, |least: (u64, Nanos)| least.min(oldest)));
             if run.offset < offset {
                 self.add(Dirty { length: offset - run.offset, ..run });
             }

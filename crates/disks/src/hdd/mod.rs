@@ -16,6 +16,9 @@ use crate::request::{Event, Nanos, Op, Request, Serve, What};
 /// Bytes of neighbouring cached writes that go to the medium in one pass at most.
 const LONGEST_PASS: u64 = 2 << 20;
 
+/// The oldest cached write goes first when it was passed over for so many times [`Hdd::destage_window`].
+const PASSED_OVER: u32 = 4;
+
 /// State of a disk with arms and platters.
 pub struct HddDisk {
     parameters: Hdd,
@@ -35,6 +38,11 @@ pub struct HddDisk {
     cache: Cache,
     /// Room in the cache that belongs to writes on their way, and to those on their way to the medium.
     reserved: u64,
+    /// Writes on their way into the cache.
+    arriving: usize,
+    /// Order and place of the oldest cached write, and how often another one went to the medium since it was that.
+    oldest: Option<(u64, u64)>,
+    passed_over: u32,
     flushes: VecDeque<u64>,
     open_writes: BTreeSet<u64>,
     arm: Option<Work>,
@@ -126,6 +134,9 @@ impl HddDisk {
             crowded: VecDeque::new(),
             cache: Cache::default(),
             reserved: 0,
+            arriving: 0,
+            oldest: None,
+            passed_over: 0,
             flushes: VecDeque::new(),
             open_writes: BTreeSet::new(),
             arm: None,
@@ -187,20 +198,29 @@ impl HddDisk {
 
     fn let_into_cache(&mut self, now: Nanos) {
         while let Some(request) = self.crowded.front().copied() {
-            if self.cache.bytes() + self.reserved + request.length > self.parameters.cache_bytes {
+            let bytes = self.cache.bytes() + self.reserved + request.length;
+            if bytes > self.parameters.cache_bytes || self.runs_held() >= self.parameters.cached_writes as usize {
                 return;
             }
             self.crowded.pop_front();
             self.reserved += request.length;
+            self.arriving += 1;
             let at = self.over_interface(now, request.length);
             self.agenda.plan(at, Happening::Landed(request));
         }
     }
 
+    /// Runs in the cache, on their way into it, and on their way to the medium.
+    fn runs_held(&self) -> usize {
+        let destaging = if let Some(Work::Destage(runs)) = &self.arm { runs.len() } else { 0 };
+        self.cache.runs() + self.arriving + destaging
+    }
+
     fn landed(&mut self, now: Nanos, request: Request) {
         if self.is_cached_write(&request) {
             self.reserved -= request.length;
-            self.cache.insert(request.offset, request.length, request.id);
+            self.arriving -= 1;
+            self.cache.insert(now, request.offset, request.length, request.id);
             let durable = self.write_cache == WriteCache::Protected;
             self.agenda.plan(now, Happening::Answered { id: request.id, durable });
         } else {
@@ -288,7 +308,8 @@ impl HddDisk {
         let Some((choice, way)) = self.choose(now) else {
             if !self.idle_planned && self.cache.bytes() > 0 {
                 self.idle_planned = true;
-                self.agenda.plan(self.idle_from().max(now), Happening::Idle);
+                let at = self.aged_from().map_or(self.idle_from(), |aged| aged.min(self.idle_from()));
+                self.agenda.plan(at.max(now), Happening::Idle);
             }
             return;
         };
@@ -314,6 +335,7 @@ impl HddDisk {
                 (request.offset, request.end(), done)
             }
             Choice::Cached(offset) => {
+                self.count_passed_over(offset);
                 let runs = self.cache.take_from(offset, LONGEST_PASS);
                 let length: u64 = runs.iter().map(|run| run.length).sum();
                 self.reserved += length;
@@ -327,26 +349,36 @@ impl HddDisk {
         self.agenda.plan(done.max(now), Happening::ArmDone);
     }
 
-    /// Flushes first; then requests, and what is cached when nothing is read or, in turn with requests, when it is much.
+    /// Flushes first; then requests, and what is cached when nothing is read or, in turn with requests, when it is much or
+    /// old.
     fn choose(&self, now: Nanos) -> Option<(Choice, Nanos)> {
         let head_track = self.head_track_at(now);
         let way = |place: Place, write: bool| self.geometry.way(now, head_track, place, write);
-        let cached = |limit: u64| {
-            let oldest = self.cache.oldest(limit).take(self.parameters.destage_window as usize);
+        let cached = |limit: u64, until: Nanos| {
+            let window = self.parameters.destage_window;
+            let most = if self.passed_over >= PASSED_OVER * window { 1 } else { window as usize };
+            let oldest = self.cache.oldest(limit).take(most).filter(|run| run.since <= until);
             oldest
                 .map(|run| (way(self.geometry.place(run.offset), true), run.offset))
                 .min_by_key(|(time, _)| *time)
                 .map(|(time, offset)| (Choice::Cached(offset), time))
         };
-        let flushing = self.flushes.back().and_then(|&limit| cached(limit));
+        let flushing = self.flushes.back().and_then(|&limit| cached(limit, now));
         if flushing.is_some() {
             return flushing;
         }
         let threshold = (self.parameters.cache_bytes as f64 * self.parameters.destage_share) as u64;
-        let crowded = !self.crowded.is_empty();
-        let much = crowded || self.cache.bytes() + self.reserved > threshold;
-        let turn = if self.waiting.is_empty() { crowded || now >= self.idle_from() } else { much && self.served_last };
-        let destage = if turn { cached(u64::MAX) } else { None };
+        let much = !self.crowded.is_empty()
+            || self.cache.bytes() + self.reserved > threshold
+            || self.cache.runs() > self.parameters.destage_window as usize
+            || now >= self.idle_from() && self.waiting.is_empty();
+        let destage = if !self.waiting.is_empty() && !self.served_last {
+            None
+        } else if much {
+            cached(u64::MAX, now)
+        } else {
+            now.checked_sub(ns_of_ms(self.parameters.destage_age_ms)).and_then(|until| cached(u64::MAX, until))
+        };
         if destage.is_some() {
             return destage;
         }
@@ -361,6 +393,23 @@ impl HddDisk {
             (if on_the_way { 0 } else { way(waiting.place, waiting.request.op != Op::Read) }, index)
         });
         times.min_by_key(|(time, _)| *time).map(|(time, index)| (Choice::Waiting(index), time))
+    }
+
+    /// Counts how often in a row the oldest cached write was not the one that goes to the medium.
+    fn count_passed_over(&mut self, offset: u64) {
+        let oldest = self.cache.oldest(u64::MAX).next().map(|oldest| (oldest.order, oldest.offset));
+        if oldest.is_some_and(|oldest| oldest.1 == offset) {
+            self.passed_over = 0;
+        } else if oldest == self.oldest {
+            self.passed_over += 1;
+        } else {
+            (self.oldest, self.passed_over) = (oldest, 1);
+        }
+    }
+
+    /// When the oldest cached write will have waited for as long as it may.
+    fn aged_from(&self) -> Option<Nanos> {
+        self.cache.oldest(u64::MAX).next().map(|oldest| oldest.since + ns_of_ms(self.parameters.destage_age_ms))
     }
 
     /// When there will have been no read for long enough to write from the cache.

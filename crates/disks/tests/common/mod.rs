@@ -47,6 +47,7 @@ pub fn random_reads(size_bytes: u64, depth: u32, requests: u64) -> Load {
         kind: Kind::Read,
         random: true,
         block_bytes: 4096,
+        largest_request_bytes: u64::MAX,
         depth,
         warm_up: requests / 10,
         requests,
