@@ -5,6 +5,7 @@
 //! last bit are used on floating-point numbers).
 
 mod agenda;
+mod bounds;
 mod builtin;
 mod claims;
 mod crash;
@@ -17,6 +18,7 @@ mod random;
 mod request;
 pub mod ssd;
 
+pub use bounds::{Bound, bounds};
 pub use builtin::builtin;
 pub use claims::{Claims, claims};
 pub use crash::{Bytes, Change, Choice, CrashState, Survivor};

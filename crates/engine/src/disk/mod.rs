@@ -15,9 +15,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use strata_disks::{Device, Model, builtin, claims};
+use strata_disks::{Device, Model, bounds, builtin, claims};
 
 use place::Name;
+
+/// Less than this holds too few of the largest requests to count.
+const LEAST_SPAN: u64 = 64 << 20;
 
 /// Commands about modelled disks.
 #[derive(Subcommand)]
@@ -40,6 +43,18 @@ pub enum Command {
         /// As JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Compute the most that a model can do under plain loads, as JSON: no figure may exceed it unless a cache served it
+    Bounds {
+        /// A built-in model by name, a file with a model, or - for standard input
+        #[arg(long, value_name = "MODEL")]
+        model: String,
+        /// Size of the device
+        #[arg(long, value_name = "BYTES", default_value_t = 2 << 30)]
+        size: u64,
+        /// Part of it that is used, from its start (default: all of it)
+        #[arg(long, value_name = "BYTES")]
+        span: Option<u64>,
     },
     /// Say what is wrong with a model, a line each; nothing where nothing is
     Check {
@@ -92,6 +107,15 @@ pub fn run(command: Command) -> Result<u8, String> {
         Command::Serve(serve) => server::serve(&serve),
         Command::Stop { name } => server::stop(&name),
         Command::Models { model, size, json } => models(model.as_deref(), size, json),
+        Command::Bounds { model, size, span } => {
+            let span = span.unwrap_or(size);
+            if span < LEAST_SPAN || span > size {
+                return Err(format!("--span is {span}; give a number from {LEAST_SPAN} to the size, {size}"));
+            }
+            let rows = bounds(&find_model(&model)?, size, span)?;
+            println!("{}", serde_json::json!({"size_bytes": size, "span_bytes": span, "bounds": rows}));
+            Ok(0)
+        }
         Command::Check { model, size } => {
             let model = read_model(&model)?;
             let mut problems = model.problems(size);
