@@ -369,7 +369,7 @@ def _checksum(data: bytes, state: tuple[int, int]) -> tuple[int, int]:
 
 def samples(directory: Path, outside: Path, chance: random.Random) -> None:
     """Sample files: broken, huge once unpacked, of other columns, links, pipes."""
-    files = sorted((directory / "samples").iterdir())
+    files = sorted(path for path in (directory / "samples").iterdir() if path.is_file() and not path.is_symlink())
     how = chance.randrange(9)
     if how == 0:
         shutil.move(directory / "samples", outside.parent / "moved")
