@@ -234,7 +234,7 @@ def one(sql: sqlite3.Connection, row: type[T], query: str, parameters: tuple[obj
 
 @cache
 def _check_of(row: type[tuple[Any, ...]]) -> TypeAdapter[list[Any]]:
-    # Tuples: named ones are built by a call of each class, which takes five times as long.
+    # As a tuple: the place of a wrong value is then a number, whatever its row.
     kinds = get_type_hints(row, include_extras=True).values()
     return TypeAdapter(list[tuple[*kinds]])  # type: ignore[valid-type]
 
@@ -251,6 +251,6 @@ def _sentence(row: type[tuple[Any, ...]], problem: ErrorDetails) -> str:
     value = value if len(value) <= 60 else f"{value[:60]}..."
     why = problem["msg"][:1].lower() + problem["msg"][1:]
     return (
-        f"this run holds a value that Strata does not write: {column} of a {_kind(row)} is {value} ({why}); restore "
+        f"this run holds a value that Strata does not write: {_kind(row)}.{column} is {value} ({why}); restore "
         "the run from a copy, or run the campaign again."
     )
