@@ -75,6 +75,9 @@ def older(directory: Path) -> Path:
     return directory
 
 
+UNDOS = tuple(("strata-fuzz-undo", layer) for layer in ("disk", "2*disk", "ext4", "xfs", "btrfs", "md(raid1)"))
+"""Every command that undoes something in these runs."""
+
 BASES = (ordinary, exact, features, older)
 
 
@@ -132,7 +135,9 @@ def _visit(
         store.lose(store.begin(visit, at), "the guest kernel panicked", at, "Kernel panic - not syncing")
     attempt = store.begin(visit, at)
     for layer in stack.split(" | "):
-        entry = store.journal(attempt, layer, f"make {layer}", Command(("mk", layer)), Command(("rm", layer)), at)
+        entry = store.journal(
+            attempt, layer, f"make {layer}", Command(("mk", layer)), Command(("strata-fuzz-undo", layer)), at
+        )
         store.settle(entry, "done", 0.5, at)
         store.settle(entry, "undone", 0.25, at)
     level = 4000.0 if "ext4" in stack else 4600.0

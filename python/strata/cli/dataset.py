@@ -11,6 +11,7 @@ import polars as pl
 
 from strata.analysis.cells import usable
 from strata.cli import output
+from strata.errors import StrataError
 from strata.model import TrialResult, View
 from strata.store import reader
 from strata.units import parse_time
@@ -86,7 +87,10 @@ def _mean(values: list[float] | tuple[float | None, ...]) -> float | None:
 def main() -> None:
     if len(sys.argv) != 3:
         sys.exit("usage: python -m strata.cli.dataset DIR FILE.parquet")
-    data = frame(reader.view(Path(sys.argv[1]), series=True))
+    try:
+        data = frame(reader.view(Path(sys.argv[1]), series=True))
+    except StrataError as error:
+        sys.exit(str(error))
     data.write_parquet(sys.argv[2], compression="zstd")
     output.out(f"{data.height} visits of {data['stack'].n_unique()} stacks")
 
