@@ -62,6 +62,10 @@ const EXT_BLOCKS: [u64; 3] = [KIB, 2 * KIB, 4 * KIB];
 
 const PLACE: u64 = 8 * KIB;
 
+/// Where the file system may begin whose second super blocks are looked for: at the start of the device, or in a first
+/// partition whose table is gone. Partitioning tools begin at 1 MiB, old ones at sector 63.
+const BEGINNINGS: [u64; 3] = [0, 63 * 512, MIB];
+
 /// What O_DIRECT wants of offsets and of memory; the size of a device is a multiple of its own sectors in any case.
 const ALIGNMENT: u64 = 4 * KIB;
 
@@ -165,12 +169,13 @@ fn regions(size: u64) -> Vec<Region> {
     }
     let mut wanted = vec![(0, START), (size - END, size), (size / 2, size / 2 + MIDDLE)];
     wanted.extend((1..SAMPLES).map(|number| size / SAMPLES * number).map(|at| (at, at + SAMPLE)));
-    wanted.extend(PLACES.map(|at| (at, at + PLACE)));
+    let mut places = PLACES.to_vec();
     for block in EXT_BLOCKS {
         // A group has as many blocks as one block has bits; with 1 KiB blocks the first group begins at block 1.
         let (group, first) = (8 * block * block, if block == KIB { block } else { 0 });
-        wanted.extend(EXT_GROUPS.map(|number| number * group + first).map(|at| (at, at + PLACE)));
+        places.extend(EXT_GROUPS.map(|number| number * group + first));
     }
+    wanted.extend(BEGINNINGS.iter().flat_map(|from| places.iter().map(move |at| (from + at, from + at + PLACE))));
     let mut aligned: Vec<Region> = wanted
         .into_iter()
         .filter(|&(from, _)| from < size)
@@ -271,7 +276,7 @@ mod tests {
             let bytes: u64 = regions.iter().map(|(from, to)| to - from).sum();
             assert!(bytes <= WHOLE, "{size}: {bytes}");
             assert!(size <= WHOLE || bytes <= 40 * MIB, "{size}: {bytes}");
-            assert!(regions.len() <= 120, "{size}: {}", regions.len()); // a disk seeks for each
+            assert!(regions.len() <= 180, "{size}: {}", regions.len()); // a disk seeks for each
             assert!(regions.iter().all(|&(from, to)| from % ALIGNMENT == 0 && from < to && to <= size));
             assert!(regions.windows(2).all(|pair| pair[0].1 < pair[1].0));
             assert_eq!((regions[0].0, regions[regions.len() - 1].1), (0, size));
@@ -282,13 +287,15 @@ mod tests {
     fn the_places_of_second_super_blocks_are_read() {
         let covered = |size: u64, at: u64| regions(size).iter().any(|&(from, to)| from <= at && at + 512 <= to);
         let size = 2 * TIB;
-        for at in [64 * KIB, 64 * MIB, 256 * GIB] {
-            assert!(covered(size, at), "btrfs {at}");
-        }
-        for group in EXT_GROUPS {
-            assert!(covered(size, group * 128 * MIB), "ext4 {group}");
-            assert!(covered(size, group * 32 * MIB), "ext3 of 2 KiB {group}");
-            assert!(covered(size, group * 8 * MIB + KIB), "ext2 of 1 KiB {group}");
+        for from in [0, 63 * 512, MIB] {
+            for at in [64 * KIB, 64 * MIB, 256 * GIB] {
+                assert!(covered(size, from + at), "btrfs {from} {at}");
+            }
+            for group in EXT_GROUPS {
+                assert!(covered(size, from + group * 128 * MIB), "ext4 {from} {group}");
+                assert!(covered(size, from + group * 32 * MIB), "ext3 of 2 KiB {from} {group}");
+                assert!(covered(size, from + group * 8 * MIB + KIB), "ext2 of 1 KiB {from} {group}");
+            }
         }
         for at in [size - 512, size - 1024, size - 33 * 512, size - 128 * KIB, size - 512 * KIB] {
             assert!(covered(size, at), "end {at}");
