@@ -146,6 +146,7 @@ class WorkloadInfo:
     asks: str = ""  # what the engine has to be able to, beside the life of containers: "build", "copy" ...
     asks_by: Mapping[str, str] = field(default_factory=dict)  # the same, once that argument is given
     memory: str = ""  # the argument that says how much memory the machine has that it starts itself
+    reaches_below: bool = False  # the devices or volumes under its directory too: not in a directory of the user's
 
 
 Catalogue = Mapping[str, LayerInfo]
@@ -309,6 +310,7 @@ class Provides:
     path: str  # absolute: device node (may be a symlink), directory, image file, socket
     size_bytes: int | None = None
     ours: bool = True  # False: an operator's device or directory, where nothing may be left behind or overwritten
+    on_existing: bool = False  # it, or something below it, is a directory of the user's
     mount: str | None = None  # DIRECTORY: the mount point it lies on, when we mounted it
     name: str | None = None  # what the layer's own tools call it: a pool, a volume group and volume
     filesystem: str | None = None  # DIRECTORY: its type, where that is known: "btrfs"
@@ -506,6 +508,7 @@ class Target:
     kind: Kind
     path: str
     size_bytes: int | None
+    on_existing: bool = False  # what lies below belongs to the user: nothing but `path` may be touched
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,11 @@ def test_what_features_tried_is_led_to_and_is_no_load(runs: Path) -> None:
     tried = runs.parent / f"{runs.name}-features"
     place = runs.parent / f"{runs.name}-place"
     place.mkdir()
-    done = strata("features", f"existing({place})", "--out", str(tried))
+    refused = strata("features", f"existing({place})", "--out", str(tried))
+    assert refused.returncode and "holds data of yours" in refused.stdout + refused.stderr
+    out = str(tried / "directory")
+    strata("run", f"existing({place})", "-w", "feature/compression", "--rounds", "1", "--out", out)
+    done = strata("features", str(tried))
     assert (tried / "features.html").exists(), done.stderr
     site = Site([runs, tried])
     (name,) = [name for name in site.runs() if name.endswith("directory")]

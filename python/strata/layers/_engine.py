@@ -520,7 +520,8 @@ def no_filesystem(what: str, filesystem: str, facts: Facts) -> str:
 
 def needs_quotas(engine: str, driver: str, below: Provides, wanted: str = "xfs(pquota)") -> None:
     """Raises BadInput where the driver keeps a container to a size by quotas of the file system below it, `wanted`, and
-    these are known not to be there."""
+    these are known not to be there, or are those of the user."""
+    no_limits_on_existing(engine, below)
     filesystem = wanted.partition("(")[0]
     if below.filesystem not in (None, filesystem):
         raise BadInput(
@@ -531,6 +532,16 @@ def needs_quotas(engine: str, driver: str, below: Provides, wanted: str = "xfs(p
         raise BadInput(
             f"{engine}({driver}) keeps a container to a size by the quotas of {filesystem}, which are off below it; "
             f"write {wanted} there, or leave out base_size."
+        )
+
+
+def no_limits_on_existing(engine: str, below: Provides) -> None:
+    """Raises BadInput in a directory of the user's: a quota is of the whole file system, and goes by numbers that
+    projects of the user's may have."""
+    if below.kind is Kind.DIRECTORY and not below.ours:
+        raise BadInput(
+            f"{engine}(base_size=) sets quotas of the file system below it, which is your own; leave out base_size, or "
+            "put it on a file system that Strata makes."
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strata.errors import BadInput
-from strata.layers._engine import Instance, Root, needs_filesystem, needs_quotas, text
+from strata.layers._engine import Instance, Root, needs_filesystem, needs_quotas, no_limits_on_existing, text
 from strata.layers._lvm import SETTINGS
 from strata.layers._steps import sh
 from strata.model import Call, Kind, Place, Provides, Step
@@ -141,6 +141,8 @@ class Pool:
 def check(engine: str, spec: Call, below: Provides) -> None:
     """Raises BadInput where the backend cannot work on what is below."""
     backend = str(spec["backend"])
+    if spec["base_size"] is not None:
+        no_limits_on_existing(engine, below)
     if backend in ("btrfs", "zfs") and below.kind is Kind.DIRECTORY:
         needs_filesystem(engine, backend, below, backend)
     if backend == "btrfs" and spec["base_size"] is not None:

@@ -29,7 +29,7 @@ class ExistingDriver:
         return []
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        return Provides(Kind.DIRECTORY, _fresh(spec, place), ours=False)
+        return Provides(Kind.DIRECTORY, _fresh(spec, place), ours=False, on_existing=True)
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         return [make_directory(_fresh(spec, place), f"make a fresh directory in {spec['path']}")]

@@ -32,6 +32,9 @@ class Probe:
     metrics: tuple[Metric, ...] = ()
     data_bytes: int = 256 * MIB  # room that it needs
     tools: Mapping[str, str] = field(default_factory=dict)
+    # It changes nothing but files in the directory $1 and in its notes: no device, pool, volume or quota. Only then it
+    # may be tried in a directory of the user's.
+    own_files_only: bool = False
 
 
 def words(text: str) -> dict[str, str]:

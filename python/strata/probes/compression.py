@@ -51,4 +51,5 @@ PROBE = Probe(
     metrics=(Metric("compressed_bytes", "bytes", "lower", "what 32 MiB of text took"), MEMORY),
     data_bytes=3 * _DATA_MIB * MIB,
     tools={"seq": "coreutils", **TOOLS},
+    own_files_only=True,
 )

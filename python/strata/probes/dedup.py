@@ -49,4 +49,5 @@ PROBE = Probe(
     metrics=(Metric("second_bytes", "bytes", "lower", "what 32 MiB took that were there already"), MEMORY),
     data_bytes=3 * _DATA_MIB * MIB,
     tools={"dd": "coreutils", **TOOLS},
+    own_files_only=True,
 )

@@ -53,4 +53,5 @@ PROBE = Probe(
     metrics=(Metric("freed_bytes", "bytes", "higher", "what came free of 16 MiB that were there twice"),),
     data_bytes=3 * _DATA_MIB * MIB,
     tools={"xfs_io": "xfsprogs", "dd": "coreutils", "sha256sum": "coreutils", **TOOLS},
+    own_files_only=True,
 )

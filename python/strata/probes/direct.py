@@ -75,4 +75,5 @@ PROBE = Probe(
     judge=judge,
     data_bytes=2 * _DATA_MIB * MIB,
     tools={"lsblk": "util-linux", "dd": "coreutils", **TOOLS},
+    own_files_only=True,
 )

@@ -195,6 +195,7 @@ def lay_out(
             meanwhile=whole.meanwhile,
             mend=whole.mend,
             hazards=whole.hazards,
+            on_existing=whole.on_existing,
         )
         for share in shares
     ]
@@ -244,6 +245,7 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
     can = {name: ability for lower in below for name, ability in lower.can.items()}
     rehearsals = max((lower.rehearsals for lower in below), default=0)
     in_use = own.in_use or any(lower.in_use for lower in below)
+    on_existing = own.on_existing or any(lower.on_existing for lower in below)
     mend = dict.fromkeys(command for each in (*below, own) for command in each.mend)
     hazards = dict.fromkeys(sentence for each in (*below, own) for sentence in each.hazards)
     meanwhile = tuple(dict.fromkeys(each for lower in (*below, own) for each in lower.meanwhile))
@@ -253,6 +255,7 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
             own,
             rehearsals=max(own.rehearsals, rehearsals),
             in_use=in_use,
+            on_existing=on_existing,
             meanwhile=meanwhile,
             hazards=tuple(hazards),
         )
@@ -261,6 +264,7 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
         can={**can, **own.can},
         rehearsals=max(own.rehearsals, rehearsals),
         in_use=in_use,
+        on_existing=on_existing,
         meanwhile=meanwhile,
         mend=tuple(mend),
         guest=own.guest or next((lower.guest for lower in below if lower.guest), None),

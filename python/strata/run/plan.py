@@ -111,6 +111,7 @@ def make(
             carrier = inside or facts
         reasons += [reason for _, reason in refused[machines.index(carrier)]]
         reasons += unfit.of_target(stack, workloads, drivers)
+        reasons += unfit.of_existing(stack, workloads)
         reasons += unfit.of_asked(stack, workloads, drivers, carrier)
         reasons += unfit.of_machines(stack, workloads, drivers, carrier)
         reasons += unfit.of_load_memory(stack, workloads, drivers, carrier)

@@ -44,8 +44,8 @@ class TrialSteps:
 def target_on(top: Provides) -> Target:
     """What a workload gets of a stack: a fresh directory, or the device."""
     if top.kind in (Kind.DIRECTORY, Kind.CONTAINER):
-        return Target(Kind.DIRECTORY, f"{top.path}/strata-trial", top.size_bytes)
-    return Target(top.kind, top.path, top.size_bytes)
+        return Target(Kind.DIRECTORY, f"{top.path}/strata-trial", top.size_bytes, top.on_existing)
+    return Target(top.kind, top.path, top.size_bytes, top.on_existing)
 
 
 def trial_steps(

@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from strata.model import Call, Facts, Flaw, Hungry, Kind, LayerDriver, Node, Stack, Workload
-from strata.run import files, layout, together
+from strata.probes import PREFIX, probes
+from strata.run import directories, files, layout, together
 from strata.run.sites import GuestLook
 from strata.units import format_size, human_size
 
@@ -119,6 +120,21 @@ def of_target(
             and not (kind is Kind.CONTAINER and Kind.DIRECTORY in workload.info.accepts)
         ]
     )
+
+
+def of_existing(stack: Stack, workloads: Sequence[tuple[Call, Workload]]) -> list[str]:
+    """Of loads that would reach what a directory of the user's lies on."""
+    path = directories.of(stack)
+    reaching = [call.text for call, workload in workloads if workload.info.reaches_below]
+    if path is None or not reaching:
+        return []
+    harmless = ", ".join(f"{PREFIX}{name}" for name, probe in probes().items() if probe.own_files_only)
+    reason = (
+        f"{', '.join(reaching)}: this overwrites or changes what {path} lies on (devices, pools, volumes, quotas), and "
+        f"that holds data of yours; try it on a disk that Strata makes (disk | ext4) or on one that you give with "
+        f"--device. What can be tried in a directory of yours: {harmless}."
+    )
+    return [reason]
 
 
 def of_asked(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from strata.errors import WorkloadFailed
+from strata.errors import BadInput, WorkloadFailed
 from strata.model import (
     Call,
     Command,
@@ -45,6 +45,11 @@ class Feature:
         return declared(self.info, self.info.primary)
 
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        if target.on_existing and self.info.reaches_below:  # the plan refuses it, and this is the last to hold it
+            raise BadInput(
+                f"{self.info.name} reaches what lies below {target.path}, which belongs to you and not to Strata; try "
+                "it on a disk that Strata makes, or on one that you give with --device."
+            )
         command = Command(("sh", "-c", self.probe.script, "sh", target.path, scratch), timeout_s=1800.0)
         return TrialPlan(prepare=(), measure=command, collect={}, buffered=True)
 
@@ -71,6 +76,7 @@ def _feature(probe: Probe) -> Feature:
         primary=_TOOK.name,  # what it holds is no figure to rank by: a feature that is not there is 0
         accepts=probe.accepts,
         tools=probe.tools,
+        reaches_below=not probe.own_files_only,
     )
     return Feature(info, probe)
 

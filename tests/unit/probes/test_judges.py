@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strata.probes import probes
+from strata.probes._devices import DEVICES
 from strata.probes._probe import MIB, SHELL, words
 from strata.published.documented import documents
 
@@ -191,6 +192,27 @@ def test_an_answer_is_yes_no_or_nothing_known(name: str, answer: str, holds: boo
 
 def test_every_probe_is_of_a_feature_that_can_be_asked_for() -> None:
     assert set(probes()) == set(documents().features)
+
+
+def test_what_touches_nothing_but_its_own_files_reaches_no_device() -> None:
+    """Another one is added here only after its script was read for it."""
+    harmless = {name for name, probe in probes().items() if probe.own_files_only}
+    assert harmless == {"compression", "dedup", "dedup-on-demand", "direct"}
+    for name in harmless:
+        own = probes()[name].script.removeprefix(SHELL)
+        own = own.removeprefix(DEVICES)
+        for word in (
+            "zfs ",
+            "lvcreate",
+            "lvremove",
+            "mount ",
+            "spoil",
+            "blkdiscard",
+            "subvolume",
+            "quota",
+            "of=/dev/s",
+        ):
+            assert word not in own, f"{name}: {word}"
 
 
 def test_every_probe_is_tried_both_ways_here() -> None:

@@ -12,7 +12,8 @@ from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.campaign import DiskSpec
 from strata.errors import BadInput
-from strata.model import Disk, Facts, GuestImage
+from strata.model import Call, Disk, Facts, GuestImage, Kind
+from strata.run import layout, trial_steps
 from strata.run import plan as planning
 from strata.run.directories import Directory
 from strata.run.sites import GuestLook
@@ -193,6 +194,47 @@ def test_an_engine_is_refused_on_a_directory_of_another_file_system_than_its_dri
     assert any("docker(btrfs) needs btrfs below it, and that is ext4" in reason for reason in reasons)
     there = plan(stack, load, own={"/srv": Directory((), 9 << 30, "btrfs")}).skipped.get(stack, ())
     assert not any("needs btrfs" in reason for reason in there)
+
+
+HARMLESS = ("feature/compression", "feature/dedup", "feature/dedup-on-demand", "feature/direct")
+
+
+@pytest.mark.parametrize("above", ["", " | dir(a)", " | tenants(2)", " | raw(size=1G) | qsd | ext4"])
+def test_a_feature_that_reaches_below_is_not_tried_on_a_directory_of_the_user(above: str) -> None:
+    own = {"/srv": Directory((), 90 << 30, "ext4")}
+    for name, info in workloads.catalogue().items():
+        if not name.startswith("feature/") or Kind.DIRECTORY not in info.accepts:
+            continue
+        (reasons,) = plan(f"existing(/srv){above}", name, own=own).skipped.values() or [()]
+        held = [reason for reason in reasons if "holds data of yours" in reason]
+        if name in HARMLESS:
+            assert not held
+        else:
+            assert len(held) == 1 and held[0].startswith(f"{name}: ") and ", ".join(HARMLESS) in held[0]
+
+
+def test_a_feature_is_tried_on_what_strata_makes() -> None:
+    assert plan("disk | ext4", "feature/disk-loss").runnable
+
+
+def test_a_workload_on_a_directory_of_the_user_is_told_so() -> None:
+    for above in ("dir(a)", "tenants(2) | dir(a)", "raw(size=1G) | qsd | ext4"):
+        (stack,) = campaigns.parse_stacks(f"existing(/srv) | {above}", layers.catalogue())
+        laid = layout.lay_out(stack, layers.drivers(), (), work_dir="/v", run_uuid="0" * 32, attempt=1)
+        assert all(trial_steps.target_on(top).on_existing for top in laid.tops)
+        spec = Call("feature/disk-loss", "feature/disk-loss", {})
+        with pytest.raises(BadInput, match="belongs to you"):
+            workloads.find(spec).plan(spec, trial_steps.target_on(laid.top), "/scratch", 1)
+
+
+@pytest.mark.parametrize(
+    "engine", ["docker(vfs, base_size=1G)", "docker(btrfs, base_size=1G)", "podman(overlay, base_size=1G)",
+               "incus(dir, base_size=1G)", "lxd(dir, base_size=1G)", "tenants(2) | docker(overlay2, base_size=1G)"]
+)  # fmt: skip
+def test_no_quota_is_set_on_a_file_system_of_the_user(engine: str) -> None:
+    own = {"/srv": Directory((), 9 << 30, "btrfs" if "btrfs" in engine else "xfs")}
+    (reasons,) = plan(f"existing(/srv) | {engine}", "container/lifecycle(2)", own=own).skipped.values()
+    assert any("(base_size=) sets quotas of the file system below it, which is your own" in each for each in reasons)
 
 
 @pytest.mark.parametrize(
