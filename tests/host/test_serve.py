@@ -98,8 +98,8 @@ def test_what_features_tried_is_led_to_and_is_no_load(runs: Path) -> None:
     tried = runs.parent / f"{runs.name}-features"
     place = runs.parent / f"{runs.name}-place"
     place.mkdir()
-    refused = strata("features", f"existing({place})", "--out", str(tried))
-    assert refused.returncode and "holds data of yours" in refused.stdout + refused.stderr
+    asked = strata("features", f"existing({place})", "--out", str(tried))
+    assert asked.returncode and "holds data of yours" in asked.stdout + asked.stderr
     out = str(tried / "directory")
     strata("run", f"existing({place})", "-w", "feature/compression", "--rounds", "1", "--out", out)
     done = strata("features", str(tried))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strata.errors import VisitFailed
 from strata.hosts.base import Host
 from strata.model import Command, Stack
+from strata.store.ownership import open_to_others
 
 # What lies here is memory, whatever a workload does to get past the page cache.
 MEMORY = frozenset({"tmpfs", "ramfs"})
@@ -23,8 +25,29 @@ _OF_THE_KERNEL = frozenset(
 
 # Btrfs has a made-up device number and any number of devices. Names are the kernel's own: a mount's source may be a
 # name that is not there (/dev/root).
+# `way`: OWNER GROUP MODE NAME of everything that decides where the path leads: it, what is above it, and where links on
+# it lead; a dot after GROUP where an access list says more than the mode. `trusted`: who may have a say there; 65534 is
+# everybody whom a user namespace does not know, root among them, and on the machine itself an ordinary user.
 _LOOK = r"""
 [ -d "$1" ] || { echo missing=yes; exit; }
+one() {
+  case $(ls -ld -- "$1") in ??????????+*) list=. ;; *) list= ;; esac
+  echo "way=$(stat --format="%u %g$list %f" -- "$1") $(printf %s "$1" | tr '\n' '?')"
+}
+way() (
+  at=$1
+  while one "$at"; do
+    if [ -L "$at" ]; then
+      to=$(readlink -- "$at")
+      case $to in /*) way "$to" ;; *) way "$(dirname -- "$at")/$to" ;; esac
+    fi
+    [ "$at" != / ] || break
+    at=$(dirname -- "$at")
+  done
+)
+case $1 in /*) way "$1" ;; esac
+echo "trusted=0 $(id -u) ${SUDO_UID:-}"
+[ "$(tr -s ' ' </proc/self/uid_map)" = " 0 0 4294967295" ] || echo trusted=65534
 [ -w "$1" ] && [ -x "$1" ] || echo closed=yes
 echo "free=$(df --output=avail --block-size=1 -- "$1" | tail -n 1)"
 type=$(findmnt --noheadings --output FSTYPE --target "$1" | tail -n 1)
@@ -51,8 +74,12 @@ class Directory:
 
 
 def of(stack: Stack) -> str | None:
-    """The directory of the user's that a stack stands on."""
-    return next((str(node.call["path"]) for node in stack.top.walk() if node.call.name == "existing"), None)
+    """The directory of the user's that a stack stands on, the first where images in several are joined."""
+    return next(iter(all_of(stack)), None)
+
+
+def all_of(stack: Stack) -> list[str]:
+    return [str(node.call["path"]) for node in stack.top.walk() if node.call.name == "existing"]
 
 
 def look(host: Host, path: str) -> Directory:
@@ -64,15 +91,40 @@ def look(host: Host, path: str) -> Directory:
     return read(path, said)
 
 
+def _insecure(path: str, lines: Sequence[tuple[str, str, str]]) -> str | None:
+    """Why another user could make us write to files of his choice, where he may not write himself."""
+    trusted = {int(word) for name, _, value in lines if name == "trusted" for word in value.split() if word.isdecimal()}
+    for name, _, value in lines:
+        if name != "way":
+            continue
+        try:
+            uid, gid, mode, at = value.split(" ", 3)
+            # A group with the number of the owner is the owner's alone, where no list adds others.
+            whose = open_to_others(int(uid), int(mode, 16), trusted, group=gid != uid)
+        except ValueError:
+            return f"existing({path}) cannot be looked at: {value.strip()}; name another directory."
+        if whose is not None:
+            where = "is a directory that" if at.rstrip("/") == path.rstrip("/") else f"is reached by {at}, which"
+            return (
+                f"existing({path}) {where} {whose}: another user could put a link in the place of what Strata writes "
+                "to; name a directory that, with all above it, only you and root can change (chown, chmod go-w)."
+            )
+    return None
+
+
 def read(path: str, said: str) -> Directory:
     """Pure: from what the script printed."""
-    lines = [line.partition("=")[::2] for line in said.splitlines()]
+    parts = [line.partition("=") for line in said.split("\n")]
+    lines = [(name, value) for name, _, value in parts]
     fields = dict(lines)
     if "missing" in fields:
         return Directory((f"existing({path}): there is no such directory; make it, or name the one in use.",))
     closed = f"existing({path}): this user cannot write there; run Strata as one who can, or name another directory."
     free = fields.get("free", "").strip()
     reasons = [closed] if "closed" in fields else []
+    insecure = _insecure(path, parts)
+    if insecure is not None:
+        reasons.append(insecure)
     filesystem, mounted = fields.get("filesystem", ""), fields.get("mounted", "")
     if filesystem in _OF_THE_KERNEL:
         reasons.append(

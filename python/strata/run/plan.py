@@ -126,7 +126,7 @@ def make(
         if directory is not None:
             free = directory.free_bytes
             usable = None if free is None else int(free * (1 - _KEEP_FREE_SHARE))
-            reasons += directory.reasons
+            reasons += (reason for each in directories.all_of(stack) if each in own for reason in own[each].reasons)
             reasons += unfit.of_room(usable, f"{path} has", workloads) if not directory.reasons else ()
             try:
                 laid_out = _laid_out(stack, drivers, disks, "/", filesystem=directory.filesystem)

@@ -91,7 +91,7 @@ def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> L
             replace(disk, size_bytes=usable.size_bytes)
             for disk, usable in zip(given.claimed, claims.claim(host, given.claimed, given.wipe), strict=True)
         )
-        paths = sorted({path for stack in campaign.stacks if (path := directories.of(stack)) and path.startswith("/")})
+        paths = sorted({path for stack in campaign.stacks for path in directories.all_of(stack) if path[:1] == "/"})
         own = {path: directories.look(host, path) for path in paths}
         refused = [(call, _refusal(host, command)) for call, workload in loads for command in workload.checks(call)]
         unreadable = files.unreadable(host, campaign.stacks, drivers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from strata.errors import Refused
@@ -44,21 +44,35 @@ def check(directory: Path) -> None:
 def check_parents(directory: Path) -> None:
     """Raises Refused when another user could put another directory in the place of `directory`."""
     sudo_user = os.environ.get("SUDO_UID", "")
-    # 65534: root of this machine as seen in a user namespace.
-    trusted = {0, 65534, os.geteuid(), int(sudo_user) if sudo_user.isdecimal() else 0}
+    trusted = {*_ROOT, os.geteuid(), int(sudo_user) if sudo_user.isdecimal() else 0}
     for parent in _parents(directory):
         status = parent.lstat()
-        shared = not stat.S_ISLNK(status.st_mode) and status.st_mode & stat.S_IWOTH
-        if status.st_uid not in trusted:
-            whose = f"belongs to user {status.st_uid}"
-        elif shared and not status.st_mode & stat.S_ISVTX:
-            whose = f"is writable by every user (mode {stat.S_IMODE(status.st_mode):04o})"
-        else:
-            continue
-        raise Refused(
-            f"{directory} lies below {parent}, which {whose}: another user could replace the directory while Strata "
-            "works in it; give --out a place of your own."
-        )
+        whose = open_to_others(status.st_uid, status.st_mode, trusted)
+        if whose is not None:
+            raise Refused(
+                f"{directory} lies below {parent}, which {whose}: another user could replace the directory while "
+                "Strata works in it; give --out a place of your own."
+            )
+
+
+# 65534: root of this machine as seen in a user namespace.
+_ROOT = frozenset({0, 65534})
+
+
+def open_to_others(uid: int, mode: int, trusted: Collection[int], *, group: bool = False) -> str | None:
+    """Why others than `trusted` can replace entries of a directory of this owner and mode, or what a link leads to.
+
+    In a sticky directory only the owner of an entry can. `group`: what its group may do is a reason, too. Pure.
+    """
+    if uid not in trusted:
+        return f"belongs to user {uid}"
+    if stat.S_ISLNK(mode) or mode & stat.S_ISVTX:
+        return None
+    if mode & stat.S_IWOTH:
+        return f"is writable by every user (mode {stat.S_IMODE(mode):04o})"
+    if group and mode & stat.S_IWGRP:
+        return f"is writable by a group (mode {stat.S_IMODE(mode):04o})"
+    return None
 
 
 _READ = "the run can only be read (`strata report`); start a new one with another --out."

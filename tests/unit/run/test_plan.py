@@ -196,6 +196,12 @@ def test_an_engine_is_refused_on_a_directory_of_another_file_system_than_its_dri
     assert not any("needs btrfs" in reason for reason in there)
 
 
+def test_every_directory_of_the_user_that_a_stack_joins_has_its_reasons() -> None:
+    stack = "(existing(/a) | raw(size=1G) | qsd) + (existing(/b) | raw(size=1G) | qsd) | md(raid1) | ext4"
+    own = {"/a": Directory((), 9 << 30, "ext4"), "/b": Directory(("of somebody else",), 9 << 30, "ext4")}
+    assert "of somebody else" in plan(stack, own=own).skipped[stack]
+
+
 HARMLESS = ("feature/compression", "feature/dedup", "feature/dedup-on-demand", "feature/direct")
 
 
