@@ -218,9 +218,17 @@ def test_a_partition_that_does_not_fit(values: dict[str, Value]) -> None:
         drivers()["partition"].provides(spec("partition", values), below("partition"), PLACE)
 
 
-@pytest.mark.parametrize("name", ["net.ipv4.ip_forward", "vm", "vm/../net", "kernel.panic", "vm.", "fs.../x"])
-def test_only_parameters_of_memory_and_file_systems_are_set(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("net.ipv4.ip_forward", "vm", "vm/../net", "kernel.panic", "vm.", "fs.../x", "fs.protected_symlinks"),
+        *("vm.mmap_min_addr", "fs.suid_dumpable", "vm.unprivileged_userfaultfd", "vm.panic_on_oom"),
+        *("fs.binfmt_misc.register", "fs.xfs.panic_mask", "vm.drop_caches", "vm.dirty_bytes\n", "vm.nr_hugepages"),
+    ],
+)
+def test_only_parameters_that_storage_depends_on_are_set(name: str) -> None:
     driver = drivers()["sysctl"]
     (reason,) = driver.arity_reasons(spec("sysctl", {"name": name, "value": 1}), 1)
-    assert "write vm.… or fs.… instead" in reason and name in reason
+    assert "only what storage depends on" in reason and name in reason and "vm.dirty_bytes" in reason
+    assert driver.arity_reasons(spec("sysctl", {"name": "vm.swappiness", "value": 1}), 1) == []
     assert driver.arity_reasons(spec("sysctl", {"name": "fs.xfs.xfssyncd_centisecs", "value": 1}), 1) == []
