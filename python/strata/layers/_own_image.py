@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from strata.layers._steps import sh
 from strata.model import Call, Command, Facts, Guest, Kind, Place, Provides, Step
 from strata.processors import ACCELERATOR, CPU
+from strata.store.ownership import WAY
 from strata.units import format_size
 
 _MIB = 1 << 20
@@ -34,7 +35,10 @@ _HYPER_V = "host,hv_relaxed,hv_vapic,hv_spinlocks=0x1fff,hv_time,hv_vpindex,hv_s
 # so its format is told by its first bytes, before QEMU looks at it, and one that can name a file is refused.
 # Sources: QEMU's docs/interop/qcow2.txt (a backing file at byte 8, bit 2 of the incompatible features at byte 72),
 # block/vhdx.c, block/vdi.c, block/vpc.c; those refused: block/vmdk.c, block/qed.c, block/parallels.c.
-_OVERLAY = """\
+# Between that and QEMU nobody may put another in its place: only its owner and root, on all the way to it.
+_OVERLAY = (
+    WAY
+    + """\
 for file in "$1" "$2"; do
   if [ ! -r "$file" ]; then echo "$file cannot be read; say where it is (image=, key=)" >&2; exit 1; fi
 done
@@ -43,6 +47,23 @@ refuse() {
     "(qemu-img convert -O qcow2 OLD NEW)" >&2
   exit 1
 }
+way "$1" | while read -r uid gid mode at; do
+  mode=$((0x$mode)) why=
+  case " $(trusted | tr '\\n' ' ') " in *" $uid "*) ;; *) why="belongs to user $uid" ;; esac
+  # of a link only the owner counts, and in a sticky directory only the owner of an entry replaces it
+  if [ -z "$why" ] && [ ! -L "$at" ] && ! { [ -d "$at" ] && [ $((mode & 01000)) != 0 ]; }; then
+    if [ $((mode & 02)) != 0 ]; then why="is writable by every user"
+    elif [ $((mode & 020)) != 0 ] && [ "$gid" != "$uid" ]; then why="is writable by a group"
+    fi
+  fi
+  [ -z "$why" ] || { echo "$at $why"; break; }
+done >"$3.way"
+if [ -s "$3.way" ]; then
+  echo "$1 can be exchanged by another user while QEMU starts: $(cat -- "$3.way"); copy it to a directory that only you" \
+    "and root can change (chown, chmod go-w)" >&2
+  rm -f -- "$3.way"; exit 1
+fi
+rm -f -- "$3.way"
 bytes() { od -A n -t x1 -j "$2" -N "$3" -- "$1" | tr -d ' \\n'; }
 case $(bytes "$1" 0 8) in
   514649fb*)
@@ -59,6 +80,7 @@ case $(bytes "$1" 0 8) in
   *) format=raw ;;
 esac
 qemu-img create -q -f qcow2 -b "$1" -F "$format" -- "$3\""""
+)
 
 # $1 directory, $2 the first port to try, $3 ssh up to the port, as a shell reads it, $4 user, the rest: QEMU and its
 # arguments. What has no console for us is ready when it answers by ssh; `exit` is a command of every shell.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from strata.errors import VisitFailed
 from strata.hosts.base import Host
 from strata.model import Command, Stack
-from strata.store.ownership import open_to_others
+from strata.store.ownership import WAY, open_to_others
 
 # What lies here is memory, whatever a workload does to get past the page cache.
 MEMORY = frozenset({"tmpfs", "ramfs"})
@@ -25,29 +25,12 @@ _OF_THE_KERNEL = frozenset(
 
 # Btrfs has a made-up device number and any number of devices. Names are the kernel's own: a mount's source may be a
 # name that is not there (/dev/root).
-# `way`: OWNER GROUP MODE NAME of everything that decides where the path leads: it, what is above it, and where links on
-# it lead; a dot after GROUP where an access list says more than the mode. `trusted`: who may have a say there; 65534 is
-# everybody whom a user namespace does not know, root among them, and on the machine itself an ordinary user.
-_LOOK = r"""
+_LOOK = (
+    WAY
+    + r"""
 [ -d "$1" ] || { echo missing=yes; exit; }
-one() {
-  case $(ls -ld -- "$1") in ??????????+*) list=. ;; *) list= ;; esac
-  echo "way=$(stat --format="%u %g$list %f" -- "$1") $(printf %s "$1" | tr '\n' '?')"
-}
-way() (
-  at=$1
-  while one "$at"; do
-    if [ -L "$at" ]; then
-      to=$(readlink -- "$at")
-      case $to in /*) way "$to" ;; *) way "$(dirname -- "$at")/$to" ;; esac
-    fi
-    [ "$at" != / ] || break
-    at=$(dirname -- "$at")
-  done
-)
-case $1 in /*) way "$1" ;; esac
-echo "trusted=0 $(id -u) ${SUDO_UID:-}"
-[ "$(tr -s ' ' </proc/self/uid_map)" = " 0 0 4294967295" ] || echo trusted=65534
+case $1 in /*) way "$1" | sed 's/^/way=/' ;; esac
+echo "trusted=$(trusted)"
 [ -w "$1" ] && [ -x "$1" ] || echo closed=yes
 echo "free=$(df --output=avail --block-size=1 -- "$1" | tail -n 1)"
 type=$(findmnt --noheadings --output FSTYPE --target "$1" | tail -n 1)
@@ -61,6 +44,7 @@ fi
 for device; do sed -n 's|^DEVNAME=|device=/dev/|p' "$device/uevent" 2>/dev/null; done
 exit 0
 """
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,32 @@ def check_parents(directory: Path) -> None:
             )
 
 
+WAY = r"""
+one() {
+  case $(ls -ld -- "$1") in ??????????+*) list=. ;; *) list= ;; esac
+  echo "$(stat --format="%u %g$list %f" -- "$1") $(printf %s "$1" | tr '\n' '?')"
+}
+way() (
+  at=$1
+  while one "$at"; do
+    if [ -L "$at" ]; then
+      to=$(readlink -- "$at")
+      case $to in /*) way "$to" ;; *) way "$(dirname -- "$at")/$to" ;; esac
+    fi
+    [ "$at" != / ] || break
+    at=$(dirname -- "$at")
+  done
+)
+trusted() {
+  [ "$(tr -s ' ' </proc/self/uid_map)" = " 0 0 4294967295" ] && inside= || inside=65534
+  echo "0 $(id -u) ${SUDO_UID:-} $inside"
+}
+"""
+"""Functions of the shell. `way` prints OWNER GROUP MODE NAME of everything that decides where an absolute path leads:
+it, what is above it, and where links on it lead; with a dot after GROUP where an access list says more than the mode.
+`trusted`: the users who may have a say there; 65534 is everybody whom a user namespace does not know, root among them,
+and on the machine itself an ordinary user."""
+
 # 65534: root of this machine as seen in a user namespace.
 _ROOT = frozenset({0, 65534})
 

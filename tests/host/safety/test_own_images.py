@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -82,6 +83,32 @@ def test_an_image_that_names_a_file_of_this_machine_is_refused(tmp_path: Path, s
         assert SECRET in shown(tmp_path), "the attack itself does not work"
     assert done.returncode == 1, "the guest can read the file"
     assert str(image) in done.stderr and "qemu-img convert -O qcow2" in done.stderr
+    assert not list((tmp_path / "place").iterdir())
+
+
+@pytest.mark.parametrize("how", ["of another user", "writable by all", "of a group", "in his directory", "by his link"])
+def test_an_image_that_another_user_can_exchange_is_refused(tmp_path: Path, how: str) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    image = tmp_path / "image.img" if how != "in his directory" else theirs / "image.img"
+    image.write_bytes(bytes(1 << 16))
+    named = image
+    match how:
+        case "of another user":
+            os.chown(image, 65534, 65534)
+        case "writable by all":
+            image.chmod(0o666)
+        case "of a group":
+            os.chown(image, 0, 50)
+            image.chmod(0o664)
+        case "in his directory":
+            os.chown(theirs, 65534, 65534)
+        case _:
+            named = theirs / "link"
+            named.symlink_to(image)
+            os.chown(named, 65534, 65534, follow_symlinks=False)
+    done = taken(tmp_path, named)
+    assert done.returncode == 1 and "can be exchanged by another user" in done.stderr, done.stderr
     assert not list((tmp_path / "place").iterdir())
 
 
