@@ -12,9 +12,6 @@ from strata.errors import Refused
 # What Strata writes directly in a run directory. Their types do not matter here: what cannot be used is an error later.
 _NAMES = ("strata.db", "strata.db-wal", "strata.db-shm", "strata.db-journal", "lock", "samples", "work")
 
-# `work` is made by the commands of a visit under the user's umask, and holds nothing that is trusted.
-_MAY_BE_SHARED = frozenset({"work"})
-
 
 def check(directory: Path) -> None:
     """Raises Refused unless `directory` and what Strata keeps in it belong to this user and are closed to others."""
@@ -37,17 +34,19 @@ def check(directory: Path) -> None:
         if stat.S_ISLNK(status.st_mode):
             raise Refused(f"{path} is a symbolic link, which Strata never makes; {_READ}")
         _check_owner(path, status)
-        if name not in _MAY_BE_SHARED:
-            _check_mode(path, status)
+        _check_mode(path, status)
 
 
 def check_parents(directory: Path) -> None:
     """Raises Refused when another user could put another directory in the place of `directory`."""
     sudo_user = os.environ.get("SUDO_UID", "")
-    trusted = {*_ROOT, os.geteuid(), int(sudo_user) if sudo_user.isdecimal() else 0}
+    trusted = {0, os.geteuid(), int(sudo_user) if sudo_user.isdecimal() else 0}
+    if in_user_namespace(_UID_MAP.read_text()):
+        trusted.add(_NOBODY)
     for parent in _parents(directory):
         status = parent.lstat()
-        whose = open_to_others(status.st_uid, status.st_mode, trusted)
+        # A group with the number of the owner is the owner's alone, where no list adds others.
+        whose = open_to_others(status.st_uid, status.st_mode, trusted, group=status.st_gid != status.st_uid)
         if whose is not None:
             raise Refused(
                 f"{directory} lies below {parent}, which {whose}: another user could replace the directory while "
@@ -81,8 +80,13 @@ it, what is above it, and where links on it lead; with a dot after GROUP where a
 `trusted`: the users who may have a say there; 65534 is everybody whom a user namespace does not know, root among them,
 and on the machine itself an ordinary user."""
 
-# 65534: root of this machine as seen in a user namespace.
-_ROOT = frozenset({0, 65534})
+_UID_MAP = Path("/proc/self/uid_map")
+_NOBODY = 65534  # whom a user namespace does not know, root of the machine among them; elsewhere an ordinary user
+
+
+def in_user_namespace(uid_map: str) -> bool:
+    """Pure: from /proc/self/uid_map, which maps every user to itself outside of one (user_namespaces(7))."""
+    return uid_map.split() != ["0", "0", "4294967295"]
 
 
 def open_to_others(uid: int, mode: int, trusted: Collection[int], *, group: bool = False) -> str | None:

@@ -9,6 +9,7 @@ import pytest
 
 from strata.errors import Refused
 from strata.run import lock
+from strata.store import ownership
 
 
 def test_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,3 +159,29 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_a_lock_that_is_a_pipe_makes_nobody_wait(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "lock")
     assert not lock.held(tmp_path)
+
+
+@NEEDS_ROOT
+def test_below_a_directory_that_a_group_can_write_is_refused(tmp_path: Path) -> None:
+    """Its members can rename the directory of a run while root works in it."""
+    (tmp_path / "grp").mkdir()
+    os.chown(tmp_path / "grp", 0, 100)
+    (tmp_path / "grp").chmod(0o775)
+    assert "is writable by a group (mode 0775)" in refused(tmp_path / "grp" / "run")
+    os.chown(tmp_path / "grp", 0, 0)
+    (tmp_path / "grp").chmod(0o775)
+    with lock.locked(tmp_path / "grp" / "run"):
+        pass
+
+
+@NEEDS_ROOT
+def test_below_a_directory_of_nobody_is_refused_but_in_a_user_namespace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nob").mkdir()
+    os.chown(tmp_path / "nob", 65534, 65534)
+    assert "belongs to user 65534" in refused(tmp_path / "nob" / "run")
+    (tmp_path / "map").write_text("         0       1000          1\n")
+    monkeypatch.setattr(ownership, "_UID_MAP", tmp_path / "map")
+    with lock.locked(tmp_path / "nob" / "run"):
+        pass
