@@ -61,12 +61,15 @@ own=$dir
 echo "$user" >"$dir/user"
 if [ -n "$user" ]; then
   own=$dir/own
-  group=$(id -g -- "$user") && install --directory --owner "$user" --mode 0700 -- "$own" "$own/home" "$own/run" &&
-    mkdir -- "$root/copies" && chown -- "$user:$group" "$root" "$root/copies" || exit 1
+  # Root does nothing inside a directory that is the user's, who could put a link to any file there at any time.
+  group=$(id -g -- "$user") && mkdir -m 0700 -- "$own" &&
+    chown --no-dereference -- "$user" "$own" && chown --no-dereference -- "$user:$group" "$root" || exit 1
   if ! setpriv --reuid "$user" --regid "$group" --init-groups -- sh -c '[ -w "$1" ] && [ -w "$2" ]' sh "$root" "$own"
   then
     echo "the user $user cannot reach $root; give the run a directory (--out) that every user may enter" >&2; exit 1
   fi
+  setpriv --reuid "$user" --regid "$group" --init-groups -- \
+    mkdir -m 0700 -- "$own/home" "$own/run" "$root/copies" || exit 1
 else
   mkdir -- "$root/copies"
 fi
