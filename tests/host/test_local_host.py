@@ -347,3 +347,30 @@ def test_what_is_mounted_below_such_a_directory_is_left_alone(make: Make, tmp_pa
         subprocess.run(("umount", directory / "m"), check=True)
         (directory / "m").rmdir()
         directory.rmdir()
+
+
+# $1 a folder to mount on, $2 a program of Python's, $3 the Python. In a mount namespace of its own.
+_APART = """\
+mount -t tmpfs none "$1" && mkdir "$1/a b" "$1/precious" && echo kept >"$1/precious/file" &&
+  TMPDIR="$1/a b" "$3" -c "$2" "$1/precious" && cat "$1/precious/file"
+"""
+_MOUNTED = """\
+import subprocess, sys
+from pathlib import Path
+from strata.hosts.own_directory import own_directory
+with own_directory() as path:
+    assert " " in path
+    point = Path(path, WHERE)
+    point.mkdir(exist_ok=True)
+    subprocess.run(("mount", "--bind", sys.argv[1], point), check=True)
+assert Path(path).exists()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: mounts")
+@pytest.mark.parametrize("where", ["", "m", "m n"])
+def test_what_is_mounted_on_or_below_it_is_left_alone_though_its_path_has_a_blank(where: str, tmp_path: Path) -> None:
+    program = _MOUNTED.replace("WHERE", repr(where))
+    argv = ("unshare", "--mount", "--propagation", "private", "sh", "-c", _APART, "sh", tmp_path, program)
+    done = subprocess.run((*argv, sys.executable), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "kept\n"), done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -20,10 +21,13 @@ _OTHERS = ("/run", "/dev/shm")
 # Between the making of a directory and its lock it looks as one that was left.
 _SETTLED_S = 60.0
 
+# Blanks, line ends and backslashes in mount points. Source: proc(5), mountinfo.
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+
 
 @contextmanager
 def own_directory() -> Iterator[str]:
-    """Removed with what a program left in it, unless something is mounted below it. Raises OSError."""
+    """Removed with what a program left in it, unless something is mounted on it or below it. Raises OSError."""
     path = _made()
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -69,6 +73,22 @@ def _remove(path: str) -> None:
     try:
         Path(path).rmdir()  # the common case, and the only one that needs no look at what is mounted
     except OSError:
-        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
-        if f" {path}/" not in mounts:
+        if not _holds_mount(path):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _holds_mount(path: str) -> bool:
+    """Return whether something is mounted on `path` or below it, or what is mounted cannot be read."""
+    # The kernel shows mount points without links. The last name is a directory of ours; a link in its place is not
+    # followed by the removal either.
+    directory = str(Path(path).parent.resolve() / Path(path).name)
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().rstrip(b"\n").split(b"\n")
+    except OSError:
+        return True
+    points = (os.fsdecode(_ESCAPED.sub(_character, line.split(b" ")[4])) for line in lines)
+    return any(point == directory or point.startswith(f"{directory}/") for point in points)
+
+
+def _character(escaped: re.Match[bytes]) -> bytes:
+    return bytes([int(escaped[1], 8)])
