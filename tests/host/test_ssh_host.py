@@ -328,3 +328,28 @@ def test_a_connection_that_breaks(connect: Connect, tmp_path: Path) -> None:
     else:
         os.kill(command, signal.SIGKILL)
         raise AssertionError("the command outlived its controller")
+
+
+def test_a_users_configuration_forwards_nothing_and_accepts_no_key_unseen(tmp_path: Path) -> None:
+    configuration = tmp_path / "config"
+    hostile = ("ForwardAgent yes", "ForwardX11 yes", "ForwardX11Trusted yes", "LocalForward 8080 nas:80", "Tunnel yes",
+               "DynamicForward 1080", "RemoteForward 8081 nas:80", "RemoteCommand id", "PermitLocalCommand yes",
+               "LocalCommand id", "ControlMaster yes", "StrictHostKeyChecking no", "UpdateHostKeys yes",
+               "VerifyHostKeyDNS yes", "NoHostAuthenticationForLocalhost yes", "KnownHostsCommand /bin/echo %H",
+               "ProxyCommand nc %h %p")  # fmt: skip
+    configuration.write_text("\n".join(("Host *", *hostile)) + "\n")
+    argv = [*ssh.options(Server("nas")), "-F", str(configuration), "-G", "--", "nas"]
+    said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
+    values = dict(line.split(" ", 1) for line in said if " " in line)
+    refused = {
+        **dict.fromkeys(("forwardagent", "forwardx11", "permitlocalcommand"), "no"),
+        **dict.fromkeys(("tunnel", "verifyhostkeydns", "updatehostkeys", "controlmaster"), "false"),
+        "nohostauthenticationforlocalhost": "no",
+        "stricthostkeychecking": "true",
+        "clearallforwardings": "yes",
+    }
+    assert {name: values[name] for name in refused} == refused
+    # What is none is not shown. The way to the machine stays the user's.
+    assert not values.keys() & {"localforward", "remoteforward", "dynamicforward", "remotecommand"}
+    assert values.get("knownhostscommand", "none") == "none"
+    assert values["proxycommand"] == "nc %h %p"

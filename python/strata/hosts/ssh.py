@@ -85,9 +85,12 @@ def options(server: Server) -> list[str]:
     """The ssh command up to where the destination would stand."""
     argv = ["ssh", "-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_S}"]
     # Whatever the user set for this host, we neither forward anything nor become the master of his other sessions.
-    argv += ["-o", "ClearAllForwardings=yes", "-o", "ControlMaster=no", "-o", "RemoteCommand=none"]
+    # ClearAllForwardings leaves the agent, X11 and tunnels as they are.
+    argv += ["-a", "-x", "-o", "ClearAllForwardings=yes", "-o", "Tunnel=no", "-o", "ControlMaster=no"]
+    argv += ["-o", "RemoteCommand=none", "-o", "PermitLocalCommand=no"]
     # Nor is a key accepted that he did not accept himself, though his configuration may say `no` or `accept-new`.
-    argv += ["-o", "StrictHostKeyChecking=yes", "-o", "UpdateHostKeys=no"]
+    argv += ["-o", "StrictHostKeyChecking=yes", "-o", "UpdateHostKeys=no", "-o", "VerifyHostKeyDNS=no"]
+    argv += ["-o", "NoHostAuthenticationForLocalhost=no", "-o", "KnownHostsCommand=none"]
     if server.identity is not None:
         argv += ["-F", "none", "-o", "IdentitiesOnly=yes", "-o", f"IdentityFile={_path(server.identity.key)}"]
         argv += ["-o", "IdentityAgent=none", "-o", f"HostKeyAlias={HOST_ALIAS}"]

@@ -14,7 +14,7 @@ def test_a_users_machine_is_reached_with_his_own_configuration() -> None:
     argv = ssh.client(Server("admin@nas"))
     assert argv[-2:] == ["--", "admin@nas"]
     assert "BatchMode=yes" in argv and "-F" not in argv and "-p" not in argv
-    assert not any("KnownHosts" in word or "Identity" in word for word in argv)
+    assert not any("KnownHostsFile" in word or "Identity" in word for word in argv)
 
 
 def test_a_machine_of_ours_is_reached_with_nothing_of_the_users() -> None:
