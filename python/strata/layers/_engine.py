@@ -119,34 +119,47 @@ end_all() {
   echo "these processes of the engine were killed and still live: $(echo $left); see what they wait for" >&2
   return 1
 }
+# Sets point from $1, a mount point as mountinfo writes it.
+plain() {
+  point=$1
+  case $1 in *\\*) point=$(printf "$(printf %s "$1" | sed 's/%/%%/g').") point=${point%.} ;; esac
+}
+# As mountinfo writes them: each is one line, though its name may have line ends.
 mounts() {
   # The kernel shows the way without links.
   real_root=$(readlink -m -- "$root") real_dir=$(readlink -m -- "$dir")
-  while read -r _ _ _ _ point _; do
-    point=$(printf '%b' "$point")
-    case $point in "$real_root"|"$real_root"/*|"$real_dir"/*) printf '%s\n' "$point" ;; esac
+  while read -r _ _ _ _ written _; do
+    plain "$written"
+    case $point in "$real_root"|"$real_root"/*|"$real_dir"/*) printf '%s\n' "$written" ;; esac
   done </proc/self/mountinfo | tac
 }
 unmount_all() {
-  mounts | while IFS= read -r point; do umount -- "$point" || exit 1; done
+  mounts | while IFS= read -r written; do plain "$written"; umount -- "$point" || exit 1; done
 }
 # All but its own directory, which Docker mounts onto itself: what is open there may be the files of a pool.
 unmount_inside() {
-  mounts | grep -vxF -e "$(readlink -m -- "$root")" | while IFS= read -r point; do umount -- "$point" || exit 1; done
+  own=$(readlink -m -- "$root")
+  mounts | while IFS= read -r written; do
+    plain "$written"
+    [ "$point" = "$own" ] || umount -- "$point" || exit 1
+  done
 }
 leave_groups() {
   groups | while IFS= read -r group; do rmdir -- "$group" 2>/dev/null || [ ! -d "$group" ] || exit 1; done
 }
+# What a user's Podman left may say anything, and it has nothing in root's directories.
+is_root_engine() { [ -z "$(cat "$dir/user" 2>/dev/null)" ]; }
 forget_sockets() {
   # containerd's shims listen in one directory for all of the machine, under names that only these files tell.
-  find "$dir" -path '*/io.containerd.runtime.v2.task/*' -name address 2>/dev/null | while IFS= read -r file; do
-    socket=$(sed 's|^unix://||' "$file")
-    case $socket in /run/containerd/s/*) rm -f -- "$socket" ;; esac
-  done
+  ! is_root_engine || find "$dir" -path '*/io.containerd.runtime.v2.task/*' -name address 2>/dev/null |
+    while IFS= read -r file; do
+      socket=$(sed 's|^unix://||' "$file")
+      case $socket in /run/containerd/s/*/*) ;; /run/containerd/s/*) rm -f -- "$socket" ;; esac
+    done
   # Made at their start by containerd and Docker wherever their own state is; empty, and nobody's while none runs.
   rm -rf --one-file-system -- "/run/containerd/runc/$name"
   # Podman's runtimes keep their state in one directory for all of the machine, under the names of containers.
-  for kept in "$root" "$dir/state"; do
+  ! is_root_engine || for kept in "$root" "$dir/state"; do
     find "$kept" -mindepth 2 -maxdepth 2 -path "$kept/*-containers/*" -type d 2>/dev/null
   done | while IFS= read -r container; do
     for runtime in runc crun; do rm -rf --one-file-system -- "/run/$runtime/${container##*/}"; done
@@ -187,10 +200,11 @@ free_loops() {
 remove_root() {
   [ -e "$root" ] || return 0
   if [ "$(stat --file-system --format=%T -- "$root")" = btrfs ]; then
-    find "$root" -depth -inum 256 -type d | while IFS= read -r volume; do
-      btrfs property set -f -ts "$volume" ro false 2>/dev/null
-      btrfs --quiet subvolume delete -- "$volume" >/dev/null || exit 1
-    done || return 1
+    find "$root" -depth -inum 256 -type d -exec sh -c '
+      for volume; do
+        btrfs property set -f -ts "$volume" ro false 2>/dev/null
+        btrfs --quiet subvolume delete -- "$volume" >/dev/null || exit 1
+      done' sh {} + || return 1
   fi
   if [ -e "$root" ]; then rm -rf --one-file-system -- "$root"; fi
 }

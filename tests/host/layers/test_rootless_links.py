@@ -101,3 +101,65 @@ def test_a_link_that_the_user_plants_between_two_commands_gives_nothing_away(
     assert link.is_symlink(), "no link was planted, so nothing was attacked"
     after = precious.stat()
     assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+
+
+# $1 folder, $2 and $3 the place and the directory on the stack, then the undo. In a mount namespace of its own, with a
+# /run of its own. What the user can make, or have made by fusermount, is made by root here.
+_LEFT_BY_THE_USER = r"""
+folder=$1 place=$2 storage=$3; shift 3
+end='
+'
+mount -t tmpfs none /run && mkdir -p /run/containerd/s /run/runc/other "$folder/precious" &&
+  mount -t tmpfs none "$folder/precious" && echo kept >"$folder/precious/file" || exit 90
+echo nobody >"$place/user"
+task="$place/own/io.containerd.runtime.v2.task/x"
+mkdir -p "$task" "$storage/overlay-containers/other" "$storage/a$end$folder/precious" "$storage/b 1%s\\" || exit 91
+echo "unix:///run/containerd/s/../../..$folder/precious/file" >"$task/address"
+mount --bind "$storage/overlay-containers" "$storage/a$end$folder/precious" || exit 92
+mount --bind "$storage/overlay-containers" "$storage/b 1%s\\" || exit 93
+"$@" || exit 94
+cat "$folder/precious/file" && ls /run/runc && ! grep -F "$storage" /proc/self/mountinfo && [ ! -e "$storage" ]
+"""
+
+# In place of those of a machine with btrfs: every directory named `precious` is a subvolume.
+_ON_BTRFS = {
+    "stat": "echo btrfs",
+    "find": '[ "$3:$4" = "-inum:256" ] || exec /usr/bin/find "$@"\nroot=$1; shift 4\n'
+    'exec /usr/bin/find "$root" -depth -name precious "$@"',
+    "btrfs": 'if [ "$2" = subvolume ]; then for last; do :; done; rm -r -- "$last"; fi',
+}
+
+
+def undo(folder: Path) -> tuple[tuple[str, ...], Path]:
+    planned, storage = steps(folder)
+    for path in (folder / "place", storage):
+        path.mkdir(parents=True)
+    step = next(step for step in planned if step.why == "make a directory for podman")
+    assert step.undo is not None
+    return tuple(step.undo.argv), storage
+
+
+def test_the_undo_ends_nothing_that_the_user_only_names(folder: Path) -> None:
+    argv, storage = undo(folder)
+    apart = ("unshare", "--mount", "--propagation", "private", "sh", "-c", _LEFT_BY_THE_USER, "sh")
+    done = subprocess.run(
+        (*apart, folder, folder / "place", storage, *argv), capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "kept\nother\n"), done.stderr
+
+
+def test_the_undo_deletes_no_subvolume_whose_path_the_user_hides_in_a_name(folder: Path) -> None:
+    argv, storage = undo(folder)
+    (folder / "precious").mkdir()
+    hidden = Path(f"{storage}/a\n{folder}/precious")
+    hidden.mkdir(parents=True)
+    (storage / "a").mkdir()  # the first line of that path; otherwise the undo stops there
+    stubs = folder / "bin"
+    stubs.mkdir()
+    for program, script in _ON_BTRFS.items():
+        (stubs / program).write_text(f"#!/bin/sh\n{script}\n")
+        (stubs / program).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{stubs}:{os.environ['PATH']}"}
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "precious").is_dir() and not storage.exists()
