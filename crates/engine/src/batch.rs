@@ -17,6 +17,7 @@ use nix::sys::signal::SigSet;
 use serde::{Deserialize, Serialize};
 
 use crate::supervise::die_with_this_program;
+use crate::terminal;
 
 /// How much of what a command that failed said is kept, from its end.
 const KEPT_BYTES: u64 = 4 << 10;
@@ -103,7 +104,7 @@ pub fn run(plan: &Path, out: &PathBuf) -> Result<u8, String> {
     }
     let failed = report.failure.is_some();
     if let Some(failure) = &report.failure {
-        eprintln!("{}: {}", failure.argv.join(" "), failure.said);
+        terminal::warn(&format!("{}: {}", failure.argv.join(" "), failure.said));
     }
     std::fs::write(out, serde_json::json!(report).to_string())
         .map_err(|error| format!("{} cannot be written: {error}", out.display()))?;

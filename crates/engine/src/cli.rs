@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::duration::parse_duration;
-use crate::{age, batch, content, device, disk, fill, hold, sample, serve, wml};
+use crate::{age, batch, content, device, disk, fill, hold, sample, serve, terminal, wml};
 
 /// What the user wrote cannot be done; nothing was started.
 const BAD_INPUT: u8 = 2;
@@ -152,16 +152,17 @@ fn parse_named(text: &str) -> Result<(String, PathBuf), String> {
 
 /// Runs the program; returns its exit code.
 pub fn main() -> u8 {
-    let outcome = match Cli::parse().command {
+    let asked = match Cli::try_parse() {
+        Ok(asked) => asked,
+        Err(answer) => return answered(&answer),
+    };
+    let outcome = match asked.command {
         Command::Sample { out, interval, timeout, devices, processes, command } => {
             sample::run(&sample::Request { out, interval, timeout, devices, processes, command })
         }
         Command::Batch { plan, out } => batch::run(&plan, &out),
         Command::Disk(command) => disk::run(command),
-        Command::Device { path, content } => device::inspect(&path, content).map(|report| {
-            println!("{}", serde_json::json!(report));
-            0
-        }),
+        Command::Device { path, content } => said(device::inspect(&path, content)),
         Command::Blank { path } => said(content::blank(&path)),
         Command::Hold { until_end_of: None, devices } => hold::start(&devices),
         Command::Hold { until_end_of: Some(owner), devices } => hold::stay(&devices, owner),
@@ -178,16 +179,23 @@ pub fn main() -> u8 {
         Command::Wml { command } => wml::cli::main(command),
     };
     outcome.unwrap_or_else(|message| {
-        eprintln!("strata-engine: {message}");
+        terminal::warn(&format!("strata-engine: {message}"));
         BAD_INPUT
     })
 }
 
+/// Help, the version, or what is wrong with the command line, which may be a file name of a stranger.
+fn answered(answer: &clap::Error) -> u8 {
+    let text = answer.to_string();
+    if answer.use_stderr() {
+        terminal::warn(text.trim_end());
+        return BAD_INPUT;
+    }
+    terminal::say(text.trim_end()).map_or(BAD_INPUT, |()| 0)
+}
+
 fn said(outcome: Result<impl serde::Serialize, String>) -> Result<u8, String> {
-    outcome.map(|report| {
-        println!("{}", serde_json::json!(report));
-        0
-    })
+    terminal::say_json(&outcome?).map(|()| 0)
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::machine::BlockDevice;
+use crate::terminal;
 
 const DIRECTORY: &str = "/run/strata";
 
@@ -70,7 +71,7 @@ pub fn start(devices: &[PathBuf]) -> Result<u8, String> {
         child.wait().map_err(cannot)?;
         return Err(message.trim().trim_start_matches("strata-engine: ").to_owned());
     }
-    print!("{line}");
+    terminal::say(line.trim_end())?;
     Ok(0)
 }
 
@@ -96,7 +97,7 @@ pub fn stay(devices: &[PathBuf], owner: i32) -> Result<u8, String> {
             }
         }
     }
-    println!("{}", std::process::id());
+    terminal::say(&std::process::id().to_string())?;
     // Whoever started this waits for the end of these streams no longer.
     let nothing = OpenOptions::new().write(true).open("/dev/null").map_err(cannot)?;
     rustix::stdio::dup2_stdout(&nothing).map_err(|error| cannot(error.into()))?;

@@ -2,6 +2,9 @@
 //!
 //! One static binary without Python or configuration, the same on a host, in a lab machine and in a guest.
 
+// `terminal` writes.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod age;
 mod batch;
 mod cli;
@@ -18,6 +21,7 @@ mod random;
 mod sample;
 mod serve;
 mod supervise;
+mod terminal;
 mod wml;
 
 use std::process::ExitCode;

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::machine::{BlockDevice, Machine, Snapshot};
 use crate::supervise::{Ended, Supervised, shell_code};
+use crate::terminal;
 
 const CANNOT_START: u8 = 127;
 const TIMED_OUT: u8 = 124;
@@ -86,9 +87,9 @@ pub fn run(request: &Request) -> Result<u8, String> {
         Ok(supervised) => supervised,
         Err(error) => {
             let program = request.command[0].to_string_lossy();
-            eprintln!(
+            terminal::warn(&format!(
                 "strata-engine: {program} cannot be started ({error}); check that it is installed and may be executed"
-            );
+            ));
             let end = End { end: true, exit_code: Some(CANNOT_START.into()), ..End::default() };
             write_line(&mut out, &end).map_err(cannot_write)?;
             return Ok(CANNOT_START);
@@ -110,7 +111,7 @@ pub fn run(request: &Request) -> Result<u8, String> {
         write_line(&mut out, &end_line(&ended))
     }) {
         // The file lacks its end line, by which a reader tells that it is not whole.
-        eprintln!("strata-engine: {}", cannot_write(error));
+        terminal::warn(&format!("strata-engine: {}", cannot_write(error)));
     }
     Ok(exit_code(&ended))
 }

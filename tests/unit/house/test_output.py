@@ -1,8 +1,9 @@
-"""Only `strata.cli.output` writes to a terminal, so that foreign text is made visible first."""
+"""Only `strata.cli.output` and the engine's `terminal` write to a terminal: they make foreign text visible first."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,12 @@ PACKAGE = Path(__file__).parents[3] / "python" / "strata"
 WRITERS = {"cli/output.py", "cli/watch.py", "report/terminal.py"}
 DEVELOPERS = {"design/replay.py", "design/simulate/__main__.py", "design/simulate/bound.py"}
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
+# The writer, and the frames of the protocol, which are no text.
+ENGINE = Path(__file__).parents[3] / "crates" / "engine" / "src"
+ENGINE_WRITERS = {"terminal.rs", "serve/stdio.rs"}
+ENGINE_WRITES = re.compile(
+    r"\be?print(ln)?!|\bdbg!|\bstd(out|err)\(\)|/dev/std|\b[Ee]rr(or)?\.(print|exit)\(\)|Cli::parse\(\)"
+)
 CALLS = {"print", "echo", "secho", "Console", "pprint", "rprint"}
 
 
@@ -50,3 +57,22 @@ def test_nothing_else_writes_to_a_terminal() -> None:
 )
 def test_the_rule_sees_every_way(line: str) -> None:
     assert list(writes(line))
+
+
+def test_nothing_else_in_the_engine_writes_to_a_terminal() -> None:
+    found = {
+        f"{path.relative_to(ENGINE)}:{number}": line.strip()
+        for path in ENGINE.rglob("*.rs")
+        if str(path.relative_to(ENGINE)) not in ENGINE_WRITERS
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if ENGINE_WRITES.search(line)
+    }
+    assert found == {}, "print with terminal::say or terminal::warn, which make foreign text visible"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['println!("{a}")', 'eprint!("a")', "io::stdout().lock()", "writeln!(stderr(), a)", "error.exit()", "Cli::parse()"],
+)
+def test_the_rule_sees_every_way_of_the_engine(line: str) -> None:
+    assert ENGINE_WRITES.search(line)

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use strata_disks::{Device, Model, bounds, builtin, claims};
 
+use crate::terminal;
 use place::Name;
 
 /// Less than this holds too few of the largest requests to count.
@@ -113,7 +114,7 @@ pub fn run(command: Command) -> Result<u8, String> {
                 return Err(format!("--span is {span}; give a number from {LEAST_SPAN} to the size, {size}"));
             }
             let rows = bounds(&find_model(&model)?, size, span)?;
-            println!("{}", serde_json::json!({"size_bytes": size, "span_bytes": span, "bounds": rows}));
+            terminal::say_json(&serde_json::json!({"size_bytes": size, "span_bytes": span, "bounds": rows}))?;
             Ok(0)
         }
         Command::Check { model, size } => {
@@ -123,11 +124,11 @@ pub fn run(command: Command) -> Result<u8, String> {
                 // what only shows when it is laid out: flash that is too small for its blocks
                 problems.extend(Device::new(&model, size, 1).err());
             }
-            problems.iter().for_each(|problem| println!("{problem}"));
+            problems.iter().try_for_each(|problem| terminal::say(problem))?;
             Ok(0)
         }
         Command::Cost => {
-            println!("{}", serde_json::json!(cost::measure()?));
+            terminal::say_json(&cost::measure()?)?;
             Ok(0)
         }
     }
@@ -144,11 +145,11 @@ fn models(file: Option<&Path>, size: u64, json: bool) -> Result<u8, String> {
     }
     if json {
         let entries = shown.iter().map(|(claims, model)| serde_json::json!({"model": model, "claims": claims}));
-        println!("{}", serde_json::Value::Array(entries.collect()));
+        terminal::say_json(&serde_json::Value::Array(entries.collect()))?;
         return Ok(0);
     }
     for (claims, model) in shown {
-        println!("{}", model.name);
+        terminal::say(&model.name)?;
         let rows = [
             ("random reads, one at a time", claims.random_reads_per_s, "/s"),
             ("random reads, full queue", claims.random_reads_deep_per_s, "/s"),
@@ -161,10 +162,10 @@ fn models(file: Option<&Path>, size: u64, json: bool) -> Result<u8, String> {
             ("least service time", claims.least_service_us, " us"),
         ];
         for (what, figure, unit) in rows {
-            println!("  {what:30} {figure:>10.1}{unit}");
+            terminal::say(&format!("  {what:30} {figure:>10.1}{unit}"))?;
         }
         if let Some(worn) = claims.worn_random_writes_deep_per_s {
-            println!("  {:30} {worn:>10.1}/s", "random writes, full, worn in");
+            terminal::say(&format!("  {:30} {worn:>10.1}/s", "random writes, full, worn in"))?;
         }
     }
     Ok(0)

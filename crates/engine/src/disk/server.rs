@@ -14,6 +14,7 @@ use strata_disks::{Device, Model};
 use super::live::{Live, check_unused, free_number, node, take_away};
 use super::place::{Name, Note};
 use super::{Serve, cost, find_model};
+use crate::terminal;
 
 /// The variable that marks the processes of a run. A disk outlives the command that started it, so its server must not
 /// carry the mark.
@@ -104,7 +105,7 @@ fn in_background(asked: &Serve, model: &Model) -> Result<u8, String> {
             said.to_owned()
         });
     }
-    print!("{line}");
+    terminal::say(line.trim_end())?;
     Ok(0)
 }
 
@@ -132,7 +133,7 @@ fn serve_until_ended(asked: &Serve, model: &Model, note: &Note, signals: &SigSet
         std::os::unix::fs::symlink(&node, link)
             .map_err(|error| format!("{} cannot be made ({error}); give another --link", link.display()))?;
     }
-    println!("{}", node.display());
+    terminal::say(&node.display().to_string())?;
     let_go_of_streams();
     let _ = signals.wait();
     live.end().map(|_| ())

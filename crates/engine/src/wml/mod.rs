@@ -22,6 +22,7 @@ use std::path::PathBuf;
 
 use strata_wml::{Dialect, Options, Program, Severity, parse, render, resolve};
 
+use crate::terminal;
 use content::Content;
 
 /// A quirk of filebench that shapes the load, and that can be switched off.
@@ -180,6 +181,6 @@ pub fn check(file: &str, options: Options, system: Option<SystemCommands>) -> Re
         run::commands_allowed(&checked.program, system)?;
     }
     let about = if file.starts_with(builtin::PREFIX) { builtin::about(&text) } else { String::new() };
-    run::say(&(warnings + &about + &run::described(file, &checked.program)?))?;
+    terminal::say(&(warnings + &about + &run::described(file, &checked.program)?))?;
     Ok(0)
 }

@@ -25,6 +25,7 @@ use super::worker::{Drawn, Plan, Script, Watch, Worker};
 use super::{Checked, DIFFERENCES, Fix, Request, Stage, SystemCommands, check_text, environment, place, source};
 use crate::gate::Gate;
 use crate::procfs::parse_meminfo;
+use crate::terminal;
 
 /// How long threads have to end after the run; a sync may take its time.
 const GRACE: Duration = Duration::from_secs(60);
@@ -54,21 +55,21 @@ pub fn run(request: &Request) -> Result<u8, String> {
     };
     let checked = check_text(&request.file, &text, &options)?;
     if request.stage == Stage::Create {
-        say(&serde_json::json!(create(request, &directory, &checked.program)?).to_string())?;
+        terminal::say_json(&create(request, &directory, &checked.program)?)?;
         return Ok(0);
     }
     let report = execute(request, &directory, checked, Kernel, block_signals)?;
     if request.json {
-        say(&serde_json::json!(report).to_string())?;
+        terminal::say_json(&report)?;
     } else {
-        say(&table(&report))?;
+        terminal::say(&table(&report))?;
     }
     let code = if report.ended.early { ENDED_EARLY } else { 0 };
     if code != 0 {
-        eprintln!(
+        terminal::warn(&format!(
             "strata-engine: the run ended early, after {} operations: {}",
             report.summary.count, report.ended.why
-        );
+        ));
     }
     Ok(code)
 }
@@ -117,20 +118,6 @@ fn memory_suffices(program: &Program, content: Content) -> Result<(), String> {
             wanted >> 20,
             available >> 20
         )),
-        _ => Ok(()),
-    }
-}
-
-/// Writes to standard output; whoever closed it has read enough.
-///
-/// # Errors
-/// A sentence, when nothing can be written there.
-pub fn say(text: &str) -> Result<(), String> {
-    use std::io::{ErrorKind, Write, stdout};
-    match writeln!(stdout(), "{text}") {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(format!("The result cannot be written ({error}); lead standard output elsewhere."))
-        }
         _ => Ok(()),
     }
 }
@@ -233,7 +220,7 @@ pub fn execute<S: System>(
     for action in &program.before {
         match action {
             Action::CreateFiles => created.carry_out(request.stage, &program, request.content)?,
-            Action::Echo(said) => eprintln!("{said}"),
+            Action::Echo(said) => terminal::warn(said),
             Action::Sleep(seconds) => std::thread::sleep(Duration::from_secs(*seconds)),
             Action::System(command) if request.system == SystemCommands::Run => {
                 Command::new("/bin/sh")
