@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,8 @@ from strata.run import device_use
 
 from .contents import HELD, MIB, NOISE, SIGNED, at
 from .machine import Device, Machine, output, signatures, untouched
+
+BLKIO = Path("/sys/fs/cgroup/blkio")
 
 
 @pytest.mark.parametrize("kind", HELD)
@@ -140,6 +143,24 @@ def test_what_is_read_is_bounded(machine: Machine) -> None:
         "unread": None,
         "bytes_read": pytest.approx(33 * MIB, abs=7 * MIB),
     }
+
+
+def test_of_a_very_slow_device_little_is_read_and_it_is_not_called_empty(machine: Machine) -> None:
+    if not (BLKIO / "blkio.throttle.read_bps_device").exists():
+        pytest.skip("nothing to slow a device down with: no blkio.throttle of cgroup v1 at /sys/fs/cgroup/blkio")
+    device = machine.device(1024)
+    group = BLKIO / f"strata-test-{os.getpid()}"
+    group.mkdir()
+    machine.later(group.rmdir)
+    number = Path(f"/sys/block/{Path(device.node).name}/dev").read_text().strip()
+    (group / "blkio.throttle.read_bps_device").write_text(f"{number} {MIB // 2}")
+    join = ("sh", "-c", 'echo $$ >"$1/cgroup.procs" && shift && exec timeout 30 "$@"', "sh", str(group))
+    # All that it reads of a device that answers would take more than a minute.
+    state = json.loads(output(*join, machine.host.engine, "device", "--content", device.node))
+    content = state["content"]
+    assert content["empty"] is False and content["found"] == []
+    assert "too slow" in content["unread"]
+    assert content["bytes_read"] < 8 * MIB
 
 
 def test_what_was_written_behind_the_page_cache_is_found(machine: Machine) -> None:
