@@ -19,9 +19,10 @@ from strata.probes import PREFIX, STACKS
 from strata.published.documented import documents
 from strata.report import features as report
 from strata.report import matrix, pages
-from strata.run import in_lab
+from strata.run import in_lab, lock
 from strata.store import reader
 
+_PAGE = "features.html"
 _KINDS = (Kind.DIRECTORY, Kind.BLOCK, Kind.IMAGE, Kind.ENGINE)  # of which there are probes, in the order of the runs
 
 
@@ -41,7 +42,7 @@ def features(
         out = Path(what[0])
     directories = kept(out) if shown else _try(what or STACKS, out, sizes, where)
     found = matrix_of(directories)
-    page = out / "features.html"
+    page = out / _PAGE
     page_file.write(page, pages.features(found))
     if as_json:
         output.out(report.as_json(found), end="")
@@ -103,6 +104,7 @@ def _try(expressions: Sequence[str], out: Path, sizes: list[str], where: written
         here = [size for size in sizes if size.partition("=")[0] in roles]
         texts, once = [stack.text for stack in group], running.Decide(rounds=1)
         orders.append(running.Asked(texts, loads, out / str(kind), where, once, here, as_json=True))
+    lock.check_group(out, [str(kind) for kind in _KINDS], _PAGE)
     _check_labs(orders)
     return [running.carry_out(order) for order in orders]
 

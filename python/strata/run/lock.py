@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,16 +27,14 @@ def locked(directory: Path) -> Iterator[None]:
     Raises Refused when another process works on it, when it is somebody's directory and no run of ours, and when
     another user could write or link something there.
     """
-    ownership.check_parents(directory)
+    check(directory)
     made = [path for path in (directory, *directory.parents) if not path.exists() and not path.is_symlink()]
-    if not made:
+    for path in reversed(made):
+        # Whatever the umask: the group of the user cannot write in it.
+        path.mkdir(mode=0o755, exist_ok=True)
+    if made:  # another user may have been faster, in a directory that all share
+        ownership.check_parents(directory)
         ownership.check(directory)
-    if not made and not (directory / "strata.db").exists() and _content(directory):
-        raise Refused(f"{directory} holds other things and no run of Strata; give a new or empty directory with --out.")
-    # Whatever the umask: the group of the user cannot write in it.
-    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if made:
-        ownership.check(directory)  # another user may have been faster, in a directory that all share
     file = _take(directory)
     try:
         yield
@@ -47,6 +45,39 @@ def locked(directory: Path) -> Iterator[None]:
                 for path in made:
                     path.rmdir()
         os.close(file)
+
+
+def check(directory: Path) -> None:
+    """Raises Refused unless a run may be made or continued in `directory`. Changes nothing."""
+    ownership.check_parents(directory)
+    if not os.path.lexists(directory):
+        return
+    ownership.check(directory)
+    if not (directory / "strata.db").exists() and _content(directory):
+        raise Refused(f"{directory} holds other things and no run of Strata; give a new or empty directory with --out.")
+
+
+def check_group(directory: Path, runs: Collection[str], page: str) -> None:
+    """Raises Refused unless `directory` may hold the runs of these names, and one page about them. Changes nothing.
+
+    It must be new or empty, or hold nothing else. A page without any run is somebody's file.
+    """
+    ownership.check_parents(directory)
+    if not os.path.lexists(directory):
+        return
+    ownership.check_directory(directory)
+    names = {path.name for path in directory.iterdir()}
+    kept = any((directory / name / "strata.db").exists() for name in names.intersection(runs))
+    # A process that is killed while it writes the page leaves a hidden file.
+    pages = {name for name in names if name == page or name.startswith(f".{page}.")} if kept else set()
+    if other := sorted(names.difference(runs, pages)):
+        raise Refused(
+            f"{directory} holds other things ({other[0]}) and not only runs of this command; give a new or empty "
+            "directory with --out."
+        )
+    for name in sorted(names):
+        if name in runs:
+            check(directory / name)
 
 
 def held(directory: Path) -> bool:

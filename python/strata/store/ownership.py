@@ -15,16 +15,7 @@ _NAMES = ("strata.db", "strata.db-wal", "strata.db-shm", "strata.db-journal", "l
 
 def check(directory: Path) -> None:
     """Raises Refused unless `directory` and what Strata keeps in it belong to this user and are closed to others."""
-    status = directory.lstat()
-    if stat.S_ISLNK(status.st_mode):
-        raise Refused(
-            f"{directory} is a symbolic link to {directory.readlink()}; give that directory itself: a link can be "
-            "changed while Strata works."
-        )
-    if not stat.S_ISDIR(status.st_mode):
-        raise Refused(f"{directory} is a file and not a directory; give a new or empty directory with --out.")
-    _check_owner(directory, status)
-    _check_mode(directory, status)
+    check_directory(directory)
     for name in _NAMES:
         path = directory / name
         try:
@@ -35,6 +26,20 @@ def check(directory: Path) -> None:
             raise Refused(f"{path} is a symbolic link, which Strata never makes; {_READ}")
         _check_owner(path, status)
         _check_mode(path, status)
+
+
+def check_directory(directory: Path) -> None:
+    """Raises Refused unless `directory` is a directory, belongs to this user and is closed to others."""
+    status = directory.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        raise Refused(
+            f"{directory} is a symbolic link to {directory.readlink()}; give that directory itself: a link can be "
+            "changed while Strata works."
+        )
+    if not stat.S_ISDIR(status.st_mode):
+        raise Refused(f"{directory} is a file and not a directory; give a new or empty directory with --out.")
+    _check_owner(directory, status)
+    _check_mode(directory, status)
 
 
 def check_parents(directory: Path) -> None:

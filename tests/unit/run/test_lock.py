@@ -185,3 +185,70 @@ def test_below_a_directory_of_nobody_is_refused_but_in_a_user_namespace(
     monkeypatch.setattr(ownership, "_UID_MAP", tmp_path / "map")
     with lock.locked(tmp_path / "nob" / "run"):
         pass
+
+
+# ------------------------------------------------------------ a directory of several runs and one page
+
+RUNS, PAGE = ["directory", "block"], "page.html"
+
+
+def test_a_group_of_runs_may_be_new_or_empty_or_hold_runs_and_their_page(tmp_path: Path) -> None:
+    group = tmp_path / "group"
+    lock.check_group(group, RUNS, PAGE)
+    assert not group.exists()
+    with lock.locked(group / "directory"):
+        lock.check_group(group, RUNS, PAGE)
+        (group / "directory" / "strata.db").touch(mode=0o644)
+    (group / PAGE).write_text("the page")
+    (group / f".{PAGE}.1234").write_text("of a process that was killed")
+    lock.check_group(group, RUNS, PAGE)
+
+
+def test_the_root_directory_is_no_group_of_runs() -> None:
+    before = sorted(Path("/").iterdir())
+    with pytest.raises(Refused, match=r"^/ (holds other things|belongs to user 0)"):
+        lock.check_group(Path("/"), RUNS, PAGE)
+    assert before == sorted(Path("/").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("theirs", "said"),
+    [
+        ("notes", r"group holds other things \(notes\)"),
+        (PAGE, r"group holds other things \(page.html\)"),
+        ("strata.db", r"group holds other things \(strata.db\)"),
+        ("block/thesis.txt", r"group/block holds other things"),
+        ("block", r"group/block is a file"),
+    ],
+)
+def test_a_group_that_holds_other_things_is_refused(tmp_path: Path, theirs: str, said: str) -> None:
+    path = tmp_path / "group" / theirs
+    path.parent.mkdir(parents=True)
+    path.write_text("precious")
+    with pytest.raises(Refused, match=said):
+        lock.check_group(tmp_path / "group", RUNS, PAGE)
+    assert path.read_text() == "precious"
+
+
+def test_a_group_that_others_could_change_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with pytest.raises(Refused, match="is a symbolic link to real"):
+        lock.check_group(tmp_path / "link", RUNS, PAGE)
+    (tmp_path / "real" / "block").symlink_to(tmp_path)
+    with pytest.raises(Refused, match="is a symbolic link to"):
+        lock.check_group(tmp_path / "real", RUNS, PAGE)
+    (tmp_path / "real").chmod(0o777)
+    with pytest.raises(Refused, match="writable by other users"):
+        lock.check_group(tmp_path / "real", RUNS, PAGE)
+    with pytest.raises(Refused, match="writable by every user"):
+        lock.check_group(tmp_path / "real" / "new", RUNS, PAGE)
+
+
+def test_directories_above_a_new_run_are_closed_to_the_group_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        with lock.locked(tmp_path / "group" / "block"):
+            lock.check_group(tmp_path / "group", RUNS, PAGE)
+    finally:
+        os.umask(before)
