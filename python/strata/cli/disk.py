@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from strata.cli import output
+from strata.cli import output, page_file
 from strata.errors import BadInput, CommandFailed, Refused
 from strata.hosts.local import LocalHost
 from strata.lab import models, probe
@@ -72,7 +72,7 @@ def run_probe(device: str | None, scratch: str | None, size: str, out: str, seco
         )
     if (device is None) == (scratch is None):
         raise BadInput("name the device to read, or --scratch FILE, a new file that may be written; one of them.")
-    if Path(out).exists():
+    if os.path.lexists(out):
         raise Refused(f"{out} is there already; remove it or name another file with -o.")
     if not os.access(Path(out).parent, os.W_OK | os.X_OK):
         raise Refused(f"{out} cannot be written: {Path(out).parent} is no directory of yours; name another with -o.")
@@ -89,7 +89,7 @@ def run_probe(device: str | None, scratch: str | None, size: str, out: str, seco
         model = models.find(out, text)
         # flash is flash on a disk of any size; an arm goes over the disk that was measured
         claims = _claims(host, model, min(found.size_bytes, _CLAIMED) if model.kind == "hdd" else _CLAIMED)
-    Path(out).write_text(text, encoding="utf-8")
+    page_file.create(Path(out), text)
     output.out(f"{'':24} {'measured':>10} {'model alone':>12}")
     for each in probe.compared(seen, claims):
         output.out(f"{each.what:24} {each.measured:10.1f} {each.model:12.1f} {each.unit}")

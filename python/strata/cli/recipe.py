@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import typer
 
 from strata import layers
 from strata.campaign import parse_stacks
-from strata.cli import kept, output
+from strata.cli import kept, output, page_file
 from strata.cli.written import existing, text_of
 from strata.errors import BadInput, Problem
 from strata.model import Stack, View
@@ -21,6 +22,7 @@ from strata.recipes.plan import Recipe
 from strata.recipes.written import File
 from strata.run.plan import misplaced
 from strata.run.session import as_role_sizes
+from strata.store import ownership
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,17 @@ def _print(files: Sequence[File], out: Path | None) -> None:
             output.out(f"# ---- {file.place or file.name}")
             output.out(file.text, end="")
         return
-    out.mkdir(parents=True, exist_ok=True)
+    _make(out)
     for file in files:
-        (out / file.name).write_text(file.text)
+        page_file.write(out / file.name, file.text)
         where = f"   {'is to be added to' if file.added else 'belongs at'} {file.place}" if file.place else ""
         output.out(f"{out / file.name}{where}")
+
+
+def _make(directory: Path) -> None:
+    """Raises Refused when another user could change the files: root is to run them."""
+    ownership.check_parents(directory)
+    for path in reversed([path for path in (directory, *directory.parents) if not os.path.lexists(path)]):
+        path.mkdir(mode=0o755, exist_ok=True)
+    ownership.check_parents(directory)
+    ownership.check_directory(directory)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from strata import layers, workloads
+from strata.cli import page_file
 from strata.errors import BadInput
 from strata.model import LayerInfo, Metric, Param, ParamType, Value, WorkloadInfo
 from strata.run import machine
@@ -148,4 +149,4 @@ if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
     for kind in _KINDS:
-        (target / f"{kind}.md").write_text(page(kind), encoding="utf-8")
+        page_file.write(target / f"{kind}.md", page(kind))

@@ -42,7 +42,7 @@ def report(directory: Path, as_json: bool, as_markdown: bool, out: Path | None, 
             )
         text = (jsonform if as_json else markdown).render(verdict.model_of(directory))
         if out:
-            out.write_text(text, encoding="utf-8")
+            page_file.write(out, text)
         else:
             output.out(text, end="")
         return
@@ -96,7 +96,7 @@ def joined_report(
     if as_json:
         text = texts.as_json(asdict(found), indent=1) + "\n"
         if out:
-            out.write_text(text, encoding="utf-8")
+            page_file.write(out, text)
         else:
             output.out(text, end="")
         return

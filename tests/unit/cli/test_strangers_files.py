@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from strata.cli import kept, page_file, written
-from strata.errors import BadInput
+from strata.cli import disk, kept, page_file, report, verdict, written
+from strata.errors import BadInput, Refused
 from strata.model import Rule, View
+from strata.report import joined, jsonform, markdown
+from strata.store import reader
 
 
 def test_a_page_replaces_a_link_and_never_follows_it(tmp_path: Path) -> None:
@@ -21,7 +25,7 @@ def test_a_page_replaces_a_link_and_never_follows_it(tmp_path: Path) -> None:
     page.with_name("report.html.new").symlink_to(victim)
     page_file.write(page, "<p>the report</p>")
     assert (page.read_text(), page.is_symlink(), victim.read_text()) == ("<p>the report</p>", False, "precious")
-    assert page.stat().st_mode & 0o077 == 0o077 & ~_umask() & 0o666
+    assert page.stat().st_mode & 0o777 == 0o644 & ~_umask()
 
 
 def _umask() -> int:
@@ -35,6 +39,96 @@ def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         page_file.write(tmp_path / "report.html", "text")
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_page_keeps_the_mode_of_the_file_that_it_replaces_and_is_closed_to_others(tmp_path: Path) -> None:
+    for mode, left in ((0o600, 0o600), (0o700, 0o700), (0o666, 0o644)):
+        page = tmp_path / f"{mode:o}"
+        page.touch()
+        page.chmod(mode)
+        page_file.write(page, "text")
+        assert page.stat().st_mode & 0o777 == left & ~_umask()
+    before = os.umask(0)
+    try:
+        page_file.write(tmp_path / "new", "text")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_new_file_replaces_nothing_and_follows_no_link(tmp_path: Path) -> None:
+    link, nowhere = tmp_path / "link", tmp_path / "nowhere"
+    link.symlink_to(nowhere)
+    with pytest.raises(FileExistsError):
+        page_file.create(link, "text")
+    assert link.is_symlink() and not nowhere.exists()
+
+
+def test_a_probe_refuses_a_link_in_the_place_of_its_model_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(Refused, match=r"mine.yaml is there already"):
+        disk.run_probe(None, str(tmp_path / "scratch"), "64M", str(tmp_path / "mine.yaml"), 0.3)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+def test_standard_output_and_devices_are_written_to_and_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # Rename is refused first: a mistake here must not replace a device of the machine that runs the tests.
+    monkeypatch.setattr(Path, "replace", _no_rename)
+    for path in (Path("/dev/stdout"), Path("/dev/fd/1"), Path("/proc/self/fd/1")):
+        page_file.write(path, "the report\n")
+        assert capfd.readouterr().out == "the report\n"
+    (tmp_path / "devices").symlink_to("/dev")
+    for path in (Path("/dev/null"), tmp_path / "devices" / "null"):
+        page_file.write(path, "the report\n")
+        assert Path("/dev/null").is_char_device()
+
+
+def _no_rename(self: Path, target: Path) -> None:
+    raise AssertionError(f"{target} would be replaced by {self}")
+
+
+def test_a_pipe_is_written_to_and_one_without_a_reader_makes_nobody_wait(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="No such device"):
+        page_file.write(pipe, "the report")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        page_file.write(pipe, "the report")
+        assert os.read(reader, 100) == b"the report"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_socket_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        with pytest.raises(Refused, match="socket is a socket"):
+            page_file.write(tmp_path / "socket", "text")
+        assert [path.name for path in tmp_path.iterdir()] == ["socket"]
+
+
+@pytest.mark.parametrize("form", ["json", "markdown", "joined"])
+def test_a_report_replaces_a_link_and_never_follows_it(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim, out = tmp_path / "victim", tmp_path / "out"
+    victim.write_text("precious")
+    out.symlink_to(victim)
+    for module in (jsonform, markdown):
+        monkeypatch.setattr(module, "render", lambda model: "the report")
+    monkeypatch.setattr(verdict, "model_of", lambda *a, **k: SimpleNamespace(verdict=SimpleNamespace(sentence="")))
+    monkeypatch.setattr(reader, "view", lambda directory: None)
+    monkeypatch.setattr(joined, "build", lambda views, said: joined.Joined((), (), ()))
+    if form == "joined":
+        report.joined_report([tmp_path / "a", tmp_path / "b"], True, False, out, report.Beside())
+    else:
+        report.report(tmp_path, form == "json", form == "markdown", out, report.Beside())
+    assert victim.read_text() == "precious" and not out.is_symlink() and out.read_text()
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "endless"])
