@@ -117,6 +117,11 @@ def test_the_question_before_overwriting_goes_beside_the_answer(tmp_path: Path) 
         assert done.returncode == 3
         assert done.stdout == "" and "64.0 MiB" in done.stderr and "--yes" in done.stderr
         assert not (tmp_path / "run").exists()
+        campaign = tmp_path / "c.yaml"
+        campaign.write_text("stacks: [disk | ext4]\ndisks: {disk: {size: 10G}}\nworkloads: ['null']\n")
+        done = run(str(campaign), "--device", f"disk={image}", "--out", str(tmp_path / "run"))
+        assert done.returncode == 3
+        assert "disk: the campaign's size 10G is not used: its disks are the devices given\n" in done.stderr
     finally:
         subprocess.run(["losetup", "--detach", loop], check=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from strata.campaign import testbed as testbeds
@@ -28,6 +28,7 @@ class DiskSpec:
     model: str | None = None  # lab: the name of a model, or the path of a file that holds one
     model_text: str | None = None  # what that file says
     write_cache: WriteCache | None = None
+    sized: bool = field(default=False, compare=False)  # whether the campaign file states the size
 
     def described(self) -> str:
         """Its size and what else was said of it; a model's file by its content."""

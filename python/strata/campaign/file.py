@@ -365,7 +365,7 @@ def _disk_specs(
                 text = model_text(disk.model, read_file)
             except ValueError as error:
                 problems.add(at, str(error))
-        specs[role] = DiskSpec(disk.size, disk.model, text, disk.write_cache)
+        specs[role] = DiskSpec(disk.size, disk.model, text, disk.write_cache, "size" in disk.model_fields_set)
     return specs
 
 

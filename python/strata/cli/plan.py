@@ -42,6 +42,7 @@ def plan(
     except Interrupted as error:
         raise Interrupted("interrupted; nothing was built.") from error
     made, caveats = seen.plan, seen.facts.caveats
+    unused = session.unused_sizes(campaign, given)
     rounds = campaign.rule.rounds
     visits = rounds * len(made.runnable)
     drivers = layers.drivers()
@@ -68,6 +69,7 @@ def plan(
             "testbed": testbed.described(campaign.testbed),
             "caveats": list(caveats),
             "disks": [asdict(disk) for disk in made.disks],
+            "unused_sizes": unused,
             "rounds": rounds,
             "visits": visits,
             "seconds": visits * made.seconds_per_visit,
@@ -95,6 +97,7 @@ def plan(
         lines += ["testbed", f"       {testbed.described(campaign.testbed)}"]
     lines.append("disks")
     lines += [f"       {d.role}: {_disk(d, campaign.testbed)}" for d in made.disks]
+    lines += [f"       {sentence}" for sentence in unused]
     if made.growth_bytes:
         lines.append(f"       the files can grow to {human_size(made.growth_bytes)}, one visit at a time")
     for path, own in made.directories.items():

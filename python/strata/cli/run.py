@@ -90,6 +90,8 @@ def carry_out(asked: Asked) -> Path:
             with testbeds.sites(campaign, directory, "look", interrupts, _say) as sites:
                 order = session.order(sites, replace(campaign, rule=rule), given, directory)
                 _check_objective(order)
+                for sentence in session.unused_sizes(campaign, given):
+                    _say(sentence)
                 _confirm(order, asked.yes, interrupts)
                 store = store or running.create(directory, order, sites.now())
             _execute(order, store, asked.jobs, interrupts, asked.as_json)

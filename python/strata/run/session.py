@@ -17,6 +17,7 @@ from strata.run import plan as planning
 from strata.run.campaign import Order
 from strata.run.plan import Plan
 from strata.run.sites import Sites
+from strata.units import format_size, parse_size
 
 # The lab has no disks but those that it makes.
 _NONE_OF_YOURS = {
@@ -76,6 +77,16 @@ def devices(given: Sequence[str], wipe: Sequence[str], testbed: Testbed, sizes: 
     if claimed and testbed.kind == "lab":
         raise Refused(_NONE_OF_YOURS[testbed.clock].format(claimed[0].role))
     return Devices(tuple(claimed), frozenset(wipe))
+
+
+def unused_sizes(campaign: Campaign, given: Devices) -> list[str]:
+    """A sentence for each role whose size in the campaign file means nothing, for devices are used whole."""
+    return [
+        f"{role}: the campaign's size {format_size(campaign.disks[role].size_bytes)} is not used: its disks are the "
+        "devices given"
+        for role in dict.fromkeys(disk.role for disk in given.claimed)
+        if role in campaign.disks and campaign.disks[role].sized
+    ]
 
 
 def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> Look:
@@ -149,8 +160,6 @@ def _refusal(host: Host, command: Command) -> str | None:
 
 def as_role_sizes(texts: Sequence[str]) -> Mapping[str, int]:
     """From `ROLE=SIZE` texts. Raises BadInput."""
-    from strata.units import parse_size
-
     sizes = {}
     for text in texts:
         role, _, size = text.partition("=")
