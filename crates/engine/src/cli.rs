@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::duration::parse_duration;
-use crate::{age, batch, content, device, disk, fill, hold, sample, serve, terminal, wml};
+use crate::{age, batch, blank, device, disk, fill, hold, sample, serve, terminal, wml};
 
 /// What the user wrote cannot be done; nothing was started.
 const BAD_INPUT: u8 = 2;
@@ -55,7 +55,15 @@ enum Command {
         content: bool,
     },
     /// Write zeros to all that `device --content` reads of a block device that nobody uses, and say how much, as JSON
+    ///
+    /// Writes nothing when the device is another one than named, or carries a signature that --wipe does not give up.
     Blank {
+        /// Which device it has to be, as `device` says
+        #[arg(long, value_name = "IDENTITY")]
+        identity: String,
+        /// Remove every signature of the device and of its partitions, and the partitions
+        #[arg(long)]
+        wipe: bool,
         /// The device node, or a symbolic link to one
         path: PathBuf,
     },
@@ -163,7 +171,7 @@ pub fn main() -> u8 {
         Command::Batch { plan, out } => batch::run(&plan, &out),
         Command::Disk(command) => disk::run(command),
         Command::Device { path, content } => said(device::inspect(&path, content)),
-        Command::Blank { path } => said(content::blank(&path)),
+        Command::Blank { path, identity, wipe } => said(blank::run(&path, &identity, wipe)),
         Command::Hold { until_end_of: None, devices } => hold::start(&devices),
         Command::Hold { until_end_of: Some(owner), devices } => hold::stay(&devices, owner),
         Command::Serve { mailbox, .. } => {

@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -111,35 +111,23 @@ pub fn examine(path: &Path) -> Result<Content, String> {
     Ok(read(&regions(size), |buffer, offset| file.read_exact_at(buffer, offset), || began.elapsed() < DEADLINE))
 }
 
-/// Writes zeros to all that `examine` reads, as the only claimant of the device; returns how many bytes.
+/// Writes zeros to all that `examine` reads; `file` was opened to be written past the page cache. Returns how many bytes.
 ///
 /// # Errors
-/// A sentence, when it is in use or cannot be written.
-pub fn blank(path: &Path) -> Result<Blanked, String> {
-    let cannot = |error: io::Error| format!("{} cannot be blanked ({error}); see dmesg", path.display());
-    let flags = libc::O_DIRECT | libc::O_EXCL;
-    let file = OpenOptions::new().write(true).custom_flags(flags).open(path).map_err(cannot)?;
-    if !file.metadata().is_ok_and(|found| found.file_type().is_block_device()) {
-        return Err(format!("{} is not a block device; give one, such as /dev/loop0 or a link to it", path.display()));
-    }
+/// When it cannot be written.
+pub fn clear(file: &File) -> io::Result<u64> {
     let mut memory = Memory::new();
     let zeros = memory.buffer();
     let mut bytes_written = 0;
-    for (from, to) in regions(size_of(&file).map_err(cannot)?) {
+    for (from, to) in regions(size_of(file)?) {
         for at in (from..to).step_by(CHUNK) {
             let chunk = &zeros[..CHUNK.min((to - at) as usize)];
-            file.write_all_at(chunk, at).map_err(cannot)?;
+            file.write_all_at(chunk, at)?;
             bytes_written += chunk.len() as u64;
         }
     }
-    file.sync_all().map_err(cannot)?;
-    Ok(Blanked { bytes_written })
-}
-
-/// The answer of `strata-engine blank`.
-#[derive(Debug, Serialize)]
-pub struct Blanked {
-    bytes_written: u64,
+    file.sync_all()?;
+    Ok(bytes_written)
 }
 
 /// For one request that passes the page cache by.
@@ -156,7 +144,8 @@ impl Memory {
     }
 }
 
-fn size_of(file: &File) -> io::Result<u64> {
+/// In bytes.
+pub fn size_of(file: &File) -> io::Result<u64> {
     use std::io::{Seek, SeekFrom};
     let mut file = file;
     file.seek(SeekFrom::End(0))

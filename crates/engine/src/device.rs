@@ -22,6 +22,8 @@ pub struct Report {
     size_bytes: Option<u64>,
     /// Of the disk; no other gets the same before the next boot. `None` before Linux 5.15.
     disk_sequence: Option<u64>,
+    /// What `blank` compares.
+    identity: String,
     exclusive: bool,
     exclusive_error: Option<&'static str>,
     openers: Vec<Opener>,
@@ -45,15 +47,14 @@ pub fn inspect(path: &Path, with_content: bool) -> Result<Report, String> {
     let device = BlockDevice::find(path)?;
     let real_path = fs::canonicalize(path)
         .map_err(|error| format!("{} cannot be followed ({error}); try again", path.display()))?;
+    let (size_bytes, disk_sequence) = (device.size(), device.disk_sequence());
     let exclusive_error = exclusive_error(&real_path);
     let (openers, unseen_processes) = openers(device.number);
     let content = with_content.then(|| content::examine(&real_path)).transpose()?;
     Ok(Report {
-        size_bytes: device
-            .attribute("size")
-            .and_then(|text| text.trim().parse::<u64>().ok())
-            .and_then(|sectors| sectors.checked_mul(512)),
-        disk_sequence: device.disk_sequence(),
+        identity: device.identity(disk_sequence, size_bytes.unwrap_or(0)),
+        size_bytes,
+        disk_sequence,
         exclusive: exclusive_error.is_none(),
         exclusive_error: exclusive_error.map(Errno::desc),
         real_path,

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use nix::sys::stat::{major, minor};
+use nix::sys::stat::{major, makedev, minor};
 use nix::unistd::{SysconfVar, sysconf};
 use serde::Serialize;
 
@@ -34,12 +34,16 @@ impl BlockDevice {
         if !metadata.file_type().is_block_device() {
             return Err(format!("{shown} is not a block device; give one, such as /dev/loop0 or a link to it"));
         }
-        let number = metadata.rdev();
+        Ok(Self::numbered(path, metadata.rdev()))
+    }
+
+    /// The device with this number, whatever `path` leads to by now.
+    pub fn numbered(path: &Path, number: u64) -> Self {
         let major_minor = format!("{}:{}", major(number), minor(number));
         let kernel_name = fs::canonicalize(format!("/sys/dev/block/{major_minor}"))
             .ok()
             .and_then(|target| target.file_name().map(|name| name.to_string_lossy().into_owned()));
-        Ok(Self { path: path.to_owned(), major_minor, kernel_name, number })
+        Self { path: path.to_owned(), major_minor, kernel_name, number }
     }
 
     /// A file of the device's folder in sysfs; `None` when the device is gone.
@@ -61,10 +65,39 @@ impl BlockDevice {
         fs::read_to_string(format!("/sys/dev/block/{number}/diskseq")).ok()?.trim().parse().ok()
     }
 
+    /// In bytes; `None` when the device is gone.
+    pub fn size(&self) -> Option<u64> {
+        self.attribute("size")?.trim().parse::<u64>().ok()?.checked_mul(512)
+    }
+
+    /// Number, sequence, size and start of the device: of it, and of no other that gets its name before the next boot.
+    ///
+    /// Partitions of one disk share its sequence, and a new one may get the number and the size of one that was removed.
+    pub fn identity(&self, sequence: Option<u64>, size_bytes: u64) -> String {
+        let start = self.attribute("start").map_or_else(|| "0".to_owned(), |sector| sector.trim().to_owned());
+        let sequence = sequence.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        format!("{} {sequence} {size_bytes} {start}", self.major_minor)
+    }
+
+    /// Numbers of its partitions, in the order of their names.
+    pub fn partitions(&self) -> Vec<u64> {
+        let folder = fs::read_dir(format!("/sys/dev/block/{}", self.major_minor));
+        let parts = folder.into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut parts: Vec<PathBuf> = parts.filter(|part| part.join("partition").exists()).collect();
+        parts.sort_unstable();
+        parts.iter().filter_map(|part| number_of(&fs::read_to_string(part.join("dev")).ok()?)).collect()
+    }
+
     /// Whether the device's folder in sysfs has this.
     fn has(&self, name: &str) -> bool {
         Path::new("/sys/dev/block").join(&self.major_minor).join(name).exists()
     }
+}
+
+/// Of a device, from the text of its major and minor number.
+fn number_of(major_minor: &str) -> Option<u64> {
+    let (major, minor) = major_minor.trim().split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// Stall times since boot in microseconds.

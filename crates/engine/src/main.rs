@@ -7,6 +7,7 @@
 
 mod age;
 mod batch;
+mod blank;
 mod cli;
 mod content;
 mod device;

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
 from strata.campaign import Campaign, as_file, differences
 from strata.design import choice
-from strata.errors import BadInput, NothingToRun, Problem, Refused, UndoFailed, VisitFailed
-from strata.hosts.base import Host
-from strata.model import Command, Disk, Facts, LayerDriver, Rule
-from strata.run import claims, parallel, testbeds, visit
+from strata.errors import BadInput, NothingToRun, Problem, Refused, UndoFailed
+from strata.model import Disk, Facts, LayerDriver, Rule
+from strata.run import devices, parallel, testbeds, visit
 from strata.run.parallel import Worker
 from strata.run.plan import Plan
 from strata.run.progress import Decided, Listener, Noted, Progress, RunStarted, VisitEnded, VisitStarted
 from strata.run.signals import Interrupts
-from strata.run.sites import Sites
 from strata.store import database, reader
 from strata.store.writer import PlannedVisit, Store
 
@@ -127,26 +124,30 @@ def execute(
     store.add_facts(order.facts, order.versions, plan.skipped, sites.now())
     if not order.plan.runnable:
         raise NothingToRun(_nothing(order.plan))
-    with _disks(order, store, sites, workers[0].interrupts, listener) as disks:
+    with devices.held(order.plan, order.wipe, store, sites, workers[0].interrupts, listener) as held:
         bench = visit.Workbench(
             sites=sites,
             store=store,
             drivers=drivers,
             workloads=order.plan.workloads,
-            disks=disks,
+            disks=plan.disks,
             memory_bytes=order.plan.memory_bytes,
             machine_metrics=frozenset(metric.name for metric in order.plan.machine_metrics),
             seed=identity.seed,
             interrupts=workers[0].interrupts,
             listener=listener,
             guest_image=order.plan.guest_image,
+            given=held.given,
         )
-        _Loop(order, workers, bench).go()
+        _Loop(order, workers, bench, held).go()
 
 
 class _Loop:
-    def __init__(self, order: Order, workers: Sequence[Worker], bench: visit.Workbench) -> None:
+    def __init__(
+        self, order: Order, workers: Sequence[Worker], bench: visit.Workbench, held: devices.HeldDevices
+    ) -> None:
         self.order = order
+        self.held = held
         self.workers = workers
         self.bench = bench
         self.store, self.sites, self.listener = bench.store, bench.sites, bench.listener
@@ -185,8 +186,9 @@ class _Loop:
         if alone:
             self.listener(VisitStarted(planned.stack, planned.round, self.done + 1, self.planned))
         began = self.sites.now()
+        stack = self.stacks[planned.stack]
         try:
-            failure = visit.visit(bench, planned, self.stacks[planned.stack])
+            failure = visit.visit(replace(bench, disks=self.held.ready_for(stack)), planned, stack)
         except Refused as error:
             self.store.add_event("refused", str(error), self.sites.now())
             raise
@@ -250,52 +252,6 @@ def note_changes(order: Order, store: Store, now: float) -> None:
     ):
         if old != new:
             store.add_event("changed", f"{what} is another than before: {old} became {new}", now)
-
-
-@contextmanager
-def _disks(
-    order: Order, store: Store, sites: Sites, interrupts: Interrupts, listener: Listener
-) -> Iterator[Sequence[Disk]]:
-    """The disks of the plan, those that were claimed held for this run and known by their identity."""
-    disks = order.plan.disks
-    if not any(disk.device for disk in disks):
-        yield disks
-        return
-    with sites.look(sites.variant(order.plan.runnable[0])) as host, claims.held(host, disks) as nodes:
-        taken = _take_devices(order, store, host, nodes, listener)
-        try:
-            yield taken
-        finally:
-            # In quarantine something of ours is still on them.
-            if store.quarantined() is None:
-                with interrupts.held(), suppress(VisitFailed):  # nothing was asked for that could fail
-                    claims.blank(host, taken)
-
-
-def _take_devices(order: Order, store: Store, host: Host, held: Collection[str], listener: Listener) -> Sequence[Disk]:
-    usable = claims.claim(host, order.plan.disks, order.wipe)
-    for disk, node in zip(order.plan.disks, usable, strict=True):
-        if node.device and node.device not in held:
-            raise Refused(f"{disk.device} became another device while it was claimed; start the run again.")
-        if node.device and _goes_through_memory(host, node.device):
-            text = (
-                f"{disk.device} is a loop device without direct I/O: what it stores goes through this machine's memory"
-            )
-            store.add_event("caching", text, host.now())
-            listener(Noted(text))
-        if disk.device in order.wipe and node.device:
-            store.add_event("wipe", f"signatures of {disk.device} removed, as --wipe asked", host.now())
-            listener(Noted(f"removing the signatures of {disk.device}, as --wipe asked"))
-            claims.wipe(host, node.device)
-    return [replace(disk, identity=node.identity) for disk, node in zip(order.plan.disks, usable, strict=True)]
-
-
-def _goes_through_memory(host: Host, node: str) -> bool:
-    """A loop device of the operator's that was attached without --direct-io=on; False for any other device."""
-    if not node.startswith("/dev/loop"):
-        return False  # the losetup of Debian 13 (util-linux 2.41) prints a line for any block device
-    shown = host.run(Command(("losetup", "--noheadings", "--output", "DIO", node)), check=False)
-    return shown.exit_code == 0 and shown.stdout.strip() == "0"
 
 
 def _nothing(plan: Plan) -> str:

@@ -137,35 +137,42 @@ def find(host: Host, stable_id: str) -> str:
     )
 
 
-def wipe(host: Host, node: str) -> None:
-    """Remove every signature of a device that `claim` let pass, and what `claim` would find of the rest.
+def wipe(host: Host, disk: Disk) -> None:
+    """Remove every signature of a disk that `claim` let pass, and what `claim` would find of the rest.
 
-    Raises Refused when somebody took it meanwhile; wipefs also claims each part before it writes.
+    Raises Refused when somebody took it meanwhile, CommandFailed when it became another device or was taken just now.
     """
-    found, reasons = _judge(host, node, node, wiped=True)
+    node = str(disk.device)
+    _, reasons = _judge(host, node, node, wiped=True)
     if reasons:
         raise Refused(reasons)
-    for part in reversed(found.parts()):
-        host.run(Command(("wipefs", "--all", "--quiet", "--", part["path"])))
-    if len(found.parts()) > 1:
-        # The kernel still knows the partitions that the table named. On a kernel that reads the table itself they are
-        # gone by now, and partx then has nothing to delete.
-        host.run(Command(("partx", "--delete", "--", node)), check=False)
-    _blank(host, node)
+    _blank(host, disk, "--wipe")
 
 
-def blank(host: Host, disks: Sequence[Disk]) -> None:
+def blank(host: Host, disks: Sequence[Disk]) -> list[str]:
     """Leave the claimed ones of `disks`, which this run holds and has used, as it found them: empty.
 
-    A device that somebody took or put something on in the meantime is left alone. Raises VisitFailed.
+    Each is looked at just before it is written to. One that somebody took or put something on in the meantime is left
+    alone; returns why.
     """
-    with suppress(Refused):
-        for disk in claim(host, [disk for disk in disks if disk.device], wipe=()):
-            _blank(host, str(disk.device))
+    left: list[str] = []
+    for disk in disks:
+        if disk.device is None:
+            continue
+        try:
+            (usable,) = claim(host, [disk], wipe=())
+            _blank(host, usable)
+        except Refused as refused:
+            left += refused.reasons
+        except VisitFailed as error:
+            left.append(f"{disk.device}: {error}")
+    return left
 
 
-def _blank(host: Host, node: str) -> None:
-    host.run(Command((host.engine, "blank", node), timeout_s=_BLANK_S))
+def _blank(host: Host, disk: Disk, *options: str) -> None:
+    """The engine compares the identity when it has the device alone, and only then writes."""
+    argv = (host.engine, "blank", *options, "--identity", str(disk.identity), "--", str(disk.device))
+    host.run(Command(argv, timeout_s=_BLANK_S))
 
 
 def _judge(host: Host, name: str, path: str, *, wiped: bool, ours: bool = False) -> tuple[Found, list[str]]:
@@ -185,8 +192,9 @@ def _judge(host: Host, name: str, path: str, *, wiped: bool, ours: bool = False)
     reasons = [*lasting, *passing]
     if not wiped:
         carried = [*device_use.signatures(host, found)]
+        excused = ours and found.is_numbered()
         # A signature says more of the same.
-        reasons += carried if carried or ours else device_use.content(host, found)
+        reasons += carried if carried or excused else device_use.content(host, found)
     return found, reasons
 
 

@@ -80,8 +80,11 @@ class Found:
 
     def identity(self) -> str:
         """Of the device, and of no other that gets its name or numbers before the next boot."""
-        state = self.states[self.tree["path"]]
-        return f"{state['major_minor']} {state.get('disk_sequence')} {self.size_bytes}"
+        return str(self.states[self.tree["path"]]["identity"])
+
+    def is_numbered(self) -> bool:
+        """Whether the kernel gives every disk a number of its own (`diskseq`, since Linux 5.15)."""
+        return self.states[self.tree["path"]]["disk_sequence"] is not None
 
     def called(self, entry: Entry) -> str:
         return self.name if entry is self.tree else f"{entry['path']} on {self.name}"
@@ -175,10 +178,20 @@ def content(host: Host, found: Found) -> Iterator[str]:
         places = " and ".join(_place(each, found.size_bytes) for each in seen["found"][:_MOST_SHOWN])
         yield (
             f"{found.name} holds data that no known signature explains: bytes other than zero at {places}. "
-            f"Earlier runs of Strata leave such data too; {then}"
+            f"Earlier runs of Strata leave such data too{_unnumbered(found)}; {then}"
         )
     else:
-        yield f"{found.name} cannot be shown to be empty: {seen['unread']}; {then}"
+        yield f"{found.name} cannot be shown to be empty: {seen['unread']}{_unnumbered(found)}; {then}"
+
+
+def _unnumbered(found: Found) -> str:
+    """Why not even the run that wrote it is excused."""
+    if found.is_numbered():
+        return ""
+    return (
+        ", and this kernel has no diskseq (Linux 5.15 has), so a run cannot tell its own disk from another that took "
+        "its place between two visits"
+    )
 
 
 def _place(found: Mapping[str, Any], size_bytes: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from strata.errors import BadInput, GuestLost, HostLost, NotAsAsked, UndoFailed, VisitFailed
 from strata.hosts.base import Host
@@ -59,6 +59,7 @@ class Workbench:
     interrupts: Interrupts
     listener: Listener
     guest_image: GuestImage | None = None  # what guests start from, where stacks have any
+    given: set[str] = field(default_factory=set)  # devices that visits were given, by their stable ids
 
 
 def visit(bench: Workbench, planned: PlannedVisit, stack: Stack) -> str | None:
@@ -75,6 +76,7 @@ def visit(bench: Workbench, planned: PlannedVisit, stack: Stack) -> str | None:
         attempt = store.begin(planned.id, sites.now())
         try:
             with sites.site(stack, bench.disks, attempt, bench.seed + planned.round) as site:
+                bench.given.update(disk.device for disk in bench.disks if disk.device)
                 return _carry_out(bench, site, attempt, planned, stack)
         except HostLost as error:
             if not sites.disposable and not isinstance(error, GuestLost):

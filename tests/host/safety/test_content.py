@@ -106,7 +106,8 @@ def blanked(machine: Machine) -> Device:
     file = machine.image(300)
     at(*((number * 8 * MIB, NOISE) for number in range(37)))(file)
     device = Device(file, machine.attach(file))
-    output(machine.host.engine, "blank", device.node)
+    identity = str(device_use.read_json(machine.host, machine.host.engine, "device", device.node)["identity"])
+    output(machine.host.engine, "blank", "--identity", identity, device.node)
     return device
 
 

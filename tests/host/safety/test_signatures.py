@@ -72,7 +72,7 @@ def test_named_in_wipe_it_is_claimed_and_wiped(machine: Machine, kind: str) -> N
     device = carrying(machine, kind)
     with untouched(device):
         (disk,) = machine.claim(device.name, wipe=[device.name])
-    claims.wipe(machine.host, str(disk.device))
+    claims.wipe(machine.host, disk)
     assert signatures(device.node) == []
     assert machine.claim(device.name) == [disk]
 
@@ -116,9 +116,9 @@ def test_wiping_reaches_the_device_and_its_partitions_and_nothing_else(machine: 
     parts = machine.partitions(device, "16M", "16M")
     output("mkfs.ext4", "-q", parts[0])
     superblocks.lvm2(parts[1], 16 * MIB)
-    machine.claim(device.name, wipe=[device.name])
+    (disk,) = machine.claim(device.name, wipe=[device.name])
     with untouched(neighbour):
-        claims.wipe(machine.host, device.node)
+        claims.wipe(machine.host, disk)
     assert signatures(device.node) == []
     assert not any(Path(part).exists() for part in parts)
     (disk,) = machine.claim(device.name)
@@ -133,7 +133,7 @@ def test_wiping_a_device_that_was_taken_meanwhile_is_refused(machine: Machine) -
     (disk,) = machine.claim(device.name, wipe=[device.name])
     machine.mount(device.node)
     with untouched(device), pytest.raises(Refused, match="mounted"):
-        claims.wipe(machine.host, str(disk.device))
+        claims.wipe(machine.host, disk)
 
 
 def test_wiping_a_device_whose_partition_was_taken_meanwhile_is_refused(machine: Machine) -> None:
@@ -143,4 +143,4 @@ def test_wiping_a_device_whose_partition_was_taken_meanwhile_is_refused(machine:
     (disk,) = machine.claim(device.name, wipe=[device.name])
     machine.mount(part)
     with untouched(device), pytest.raises(Refused, match="mounted"):
-        claims.wipe(machine.host, str(disk.device))
+        claims.wipe(machine.host, disk)

@@ -30,7 +30,9 @@ def state(path: str, number: str = "8:16", **more: Any) -> str:
     plain = {"path": path, "real_path": path, "major_minor": number, "kernel_name": path.removeprefix("/dev/")}
     alone = {"exclusive": True, "exclusive_error": None, "openers": [], "unseen_processes": 0}
     content = {"empty": True, "found": [], "unread": None, "bytes_read": 1 << 25}
-    return json.dumps({**plain, **alone, "size_bytes": GIB, "disk_sequence": 7, "content": content, **more})
+    identity = f"{number} {more.get('disk_sequence', 7) or '-'} {GIB} 0"
+    held = {"size_bytes": GIB, "disk_sequence": 7, "identity": identity, "content": content}
+    return json.dumps({**plain, **alone, **held, **more})
 
 
 def blockdevices(*entries: dict[str, Any]) -> str:
@@ -302,27 +304,14 @@ def test_a_loop_device_whose_openers_cannot_be_listed_is_refused() -> None:
 # ------------------------------------------------------------ wiping
 
 
-def test_wiping_goes_from_the_last_partition_to_the_device() -> None:
-    parts = [entry(f"/dev/sdb{n}", "part", f"8:{16 + n}", pkname="/dev/sdb") for n in (1, 2)]
-    machine = Machine(
-        {
-            "lsblk --all": blockdevices(entry("/dev/sdb", children=parts)),
-            "strata-engine device /dev/sdb": state("/dev/sdb"),
-            "wipefs --all": "",
-            "partx": failed("partx: nothing there"),
-            "strata-engine blank": '{"bytes_written": 1}',
-        }
-    )
-    claims.wipe(machine, "/dev/sdb")
-    changes = [command.argv for command in machine.commands if {"--all", "--delete", "blank"} & set(command.argv[:2])]
-    changes = [argv for argv in changes if argv[0] != "lsblk"]
-    assert changes == [
-        ("wipefs", "--all", "--quiet", "--", "/dev/sdb2"),
-        ("wipefs", "--all", "--quiet", "--", "/dev/sdb1"),
-        ("wipefs", "--all", "--quiet", "--", "/dev/sdb"),
-        ("partx", "--delete", "--", "/dev/sdb"),
-        ("strata-engine", "blank", "/dev/sdb"),
-    ]
+DISK = Disk("hdd", GIB, "/dev/sdb", identity=f"8:16 7 {GIB} 0")
+
+
+def test_a_wiped_device_is_named_by_its_identity() -> None:
+    machine = Machine({"strata-engine blank": '{"bytes_written": 1}'})
+    claims.wipe(machine, DISK)
+    changes = [command.argv for command in machine.commands if "blank" in command.argv]
+    assert changes == [("strata-engine", "blank", "--wipe", "--identity", f"8:16 7 {GIB} 0", "--", "/dev/sdb")]
 
 
 def test_what_was_taken_meanwhile_is_not_wiped() -> None:
@@ -333,8 +322,8 @@ def test_what_was_taken_meanwhile_is_not_wiped() -> None:
     ):
         machine = Machine(taken)
         with pytest.raises((Refused, CommandFailed)):
-            claims.wipe(machine, "/dev/sdb")
-        assert not [command for command in machine.commands if command.argv[:2] == ("wipefs", "--all")]
+            claims.wipe(machine, DISK)
+        assert not [command for command in machine.commands if "blank" in command.argv]
 
 
 # ------------------------------------------------------------ data without a signature
@@ -366,9 +355,20 @@ def test_a_device_too_slow_to_be_read_is_refused() -> None:
 def test_wipe_excuses_data_and_so_does_a_run_that_holds_the_device() -> None:
     full = holding(found=[{"offset_bytes": 0, "bytes": "01"}])
     (disk,) = claim(full, wipe=(BY_ID,))
-    assert disk.identity == f"8:16 7 {GIB}"
+    assert disk.identity == f"8:16 7 {GIB} 0"
     again = claims.claim(Machine(full), [Disk("hdd", GIB, BY_ID, identity=disk.identity)], ())
     assert again == [disk]
+
+
+def test_where_disks_have_no_number_of_their_own_no_content_is_excused() -> None:
+    content = {"empty": False, "found": [{"offset_bytes": 0, "bytes": "01"}], "unread": None, "bytes_read": 1}
+    old = {
+        "strata-engine device": state("/dev/sdb", disk_sequence=None),
+        "strata-engine device --content": state("/dev/sdb", disk_sequence=None, content=content),
+    }
+    (disk,) = claim(old, wipe=(BY_ID,))
+    with pytest.raises(Refused, match=r"this kernel has no diskseq \(Linux 5.15 has\)"):
+        claims.claim(Machine(old), [Disk("hdd", GIB, BY_ID, identity=disk.identity)], ())
 
 
 @pytest.mark.parametrize("other", [{"disk_sequence": 8}, {"number": "8:32"}])
@@ -378,6 +378,6 @@ def test_another_device_under_the_name_of_one_that_the_run_holds_is_refused(othe
         "strata-engine device": found,
         "lsblk --all": blockdevices(entry("/dev/sdb", number=other.get("number", "8:16"))),
     }
-    held = Disk("hdd", GIB, BY_ID, identity=f"8:16 7 {GIB}")
+    held = Disk("hdd", GIB, BY_ID, identity=f"8:16 7 {GIB} 0")
     with pytest.raises(Refused, match="is not the device any more that this run began to use"):
         claims.claim(Machine(answers), [held], ())
