@@ -59,8 +59,8 @@ way "$1" | while read -r uid gid mode at; do
   [ -z "$why" ] || { echo "$at $why"; break; }
 done >"$3.way"
 if [ -s "$3.way" ]; then
-  echo "$1 can be exchanged by another user while QEMU starts: $(cat -- "$3.way"); copy it to a directory that only you" \
-    "and root can change (chown, chmod go-w)" >&2
+  echo "$1 can be exchanged by another user while QEMU starts: $(cat -- "$3.way"); copy it to a directory that only" \
+    "you and root can change (chown, chmod go-w)" >&2
   rm -f -- "$3.way"; exit 1
 fi
 rm -f -- "$3.way"
