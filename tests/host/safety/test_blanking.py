@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -130,8 +131,15 @@ def test_a_partition_is_known_by_its_start_too(machine: Machine) -> None:
     machine.later(lambda: subprocess.run(("delpart", device.node, "1"), capture_output=True, check=False))
     link = machine.link(f"{device.node}p1")
     (disk,) = machine.claim(link)
-    output("delpart", device.node, "1")
-    output("addpart", device.node, "1", "34816", "32768")
+    number = Path(disk.device or "").stat().st_rdev
+    for _ in range(100):  # the kernel gives the number free a moment after the partition went
+        output("delpart", device.node, "1")
+        time.sleep(0.1)
+        output("addpart", device.node, "1", "34816", "32768")
+        if Path(disk.device or "").stat().st_rdev == number:
+            break
+    else:
+        pytest.fail("the second partition never got the number of the first")
     held = replace(disk, device=str(link))
     with pytest.raises(claims.Refused, match="is not the device any more that this run began to use"):
         claims.claim(machine.host, [held], ())
