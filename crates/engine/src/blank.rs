@@ -63,7 +63,8 @@ pub fn run(path: &Path, identity: &str, wipe: bool) -> Result<Blanked, String> {
         }
     } else {
         for each in parts.iter().chain([&file]) {
-            let types = tool("wipefs", &["--no-act", "--noheadings", "--output", "TYPE", "--"], each).map_err(cannot)?;
+            let types =
+                tool("wipefs", &["--no-act", "--noheadings", "--output", "TYPE", "--"], each).map_err(cannot)?;
             let types: Vec<&str> = types.split_whitespace().collect();
             if !types.is_empty() {
                 return Err(format!(
