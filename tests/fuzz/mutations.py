@@ -437,6 +437,6 @@ def mutate(directory: Path, outside: Path, chance: random.Random) -> list[str]:
     chosen = chance.choices(kinds, weights, k=chance.choice([1, 1, 1, 2, 3]))
     # Last what the other mutations would stumble over themselves: they open the database too.
     for mutation in sorted(chosen, key=lambda kind: kind is beside):
-        with suppress(OSError, ValueError, sqlite3.Error, IndexError, struct.error):
+        with suppress(OSError, ValueError, sqlite3.Error, IndexError, OverflowError, struct.error):
             mutation(directory, outside, chance)
     return [mutation.__name__ for mutation in chosen]

@@ -60,7 +60,7 @@ fn unescaped(point: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(point.len());
     let mut rest = point;
     while let [first, after @ ..] = rest {
-        let number = after.get(..3).and_then(|digits| str::from_utf8(digits).ok());
+        let number = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
         match number.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(byte) if *first == b'\\' => (plain.push(byte), rest = &after[3..]),
             _ => (plain.push(*first), rest = after),
