@@ -340,6 +340,11 @@ def _failed(view: View) -> tuple[Failure, ...]:
         Failure(failed.visit, failed.stack, None, "failed", f"visit {failed.visit} failed", failed.reason)
         for failed in view.failed
     ]
+    # Once each, under the first of the trials that it may be of.
+    said: dict[tuple[int, str], list[Said]] = {}
+    for kept in view.evidence:
+        text = "\n".join(filter(None, [kept.stdout.strip(), kept.stderr.strip()]))
+        said.setdefault((kept.visit, kept.workload), []).append(Said(kept.command, kept.exit_code, text))
     trials = [
         Failure(
             trial.visit,
@@ -349,11 +354,7 @@ def _failed(view: View) -> tuple[Failure, ...]:
             f"visit {trial.visit}, {trial.workload}: "
             + ("no figure" if trial.outcome is Outcome.FAILED else "a figure not to be trusted, and not ranked"),
             trial.reason or "No reason was stored.",
-            tuple(
-                Said(kept.command, kept.exit_code, "\n".join(filter(None, [kept.stdout.strip(), kept.stderr.strip()])))
-                for kept in view.evidence
-                if (kept.visit, kept.workload) == (trial.visit, trial.workload)
-            ),
+            tuple(said.pop((trial.visit, trial.workload), ())) if trial.outcome is Outcome.FAILED else (),
         )
         for trial in view.trials
         if trial.outcome is not Outcome.OK

@@ -31,6 +31,11 @@ from strata.store.encoding import BadRow, decode_facts, decode_object, decode_te
 # Of each text that a failed trial left: the end, where programs say what went wrong.
 _EVIDENCE_CHARACTERS = 2000
 
+# Of all of them together, each with so much for what stands around it on a page. 1,000 failed trials leave less.
+_MAX_EVIDENCE_CHARACTERS = 4_000_000
+_EVIDENCE_ROW_CHARACTERS = 100
+_NOT_SHOWN = "[not shown, nor what comes after it: failed trials left more than a report holds; strata.db has it all]"
+
 # Of all trials together: about 1.5 GB. 10,000 trials of 30 s with 10 series each have 3 million.
 _MAX_POINTS = 10_000_000
 
@@ -201,7 +206,7 @@ def _view(sql: sqlite3.Connection, directory: Path, series: bool) -> View:
                 "JOIN attempt ON attempt.id = lost.attempt JOIN visit ON visit.id = attempt.visit ORDER BY attempt.id",
             )
         ),
-        evidence=_evidence(sql, visits) if series else (),
+        evidence=_evidence(sql, visits, workloads) if series else (),
         factors={row.text: row.factors for row in described},
         open_visits=tuple(
             (row.round, _known(stacks, "stack", row.stack))
@@ -378,31 +383,37 @@ def _steps(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> 
     )
 
 
-def _evidence(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> tuple[Evidence, ...]:
-    """What was kept of trials without a figure."""
+def _evidence(
+    sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]], workloads: dict[int, WorkloadView]
+) -> tuple[Evidence, ...]:
+    """What was kept of trials without a figure, each once; no more than _MAX_EVIDENCE_CHARACTERS."""
+    query = "SELECT DISTINCT attempt, workload FROM trial WHERE outcome = 'failed'"
+    failed = {
+        (row.attempt, _known(workloads, "workload", row.workload).text)
+        for row in rows.fetch(sql, rows.Failed, query)
+        if row.attempt in visits
+    }
     foreign.limit_cells(sql, foreign.MAX_OUTPUT_BYTES)
+    # No join: each row of one table with each row of another is more than any file of this size can hold.
     kept = rows.fetch(
         sql,
         rows.Evidence,
-        "SELECT evidence.rowid, evidence.attempt, workload.text, evidence.argv, evidence.exit_code, "
-        "substr(evidence.stdout, ?1), substr(evidence.stderr, ?1) FROM evidence "
-        "JOIN trial ON trial.attempt = evidence.attempt JOIN workload ON workload.id = trial.workload "
-        "WHERE workload.text = evidence.layer AND trial.outcome = 'failed'",
+        "SELECT attempt, layer, argv, exit_code, substr(stdout, ?1), substr(stderr, ?1) FROM evidence ORDER BY rowid",
         (-_EVIDENCE_CHARACTERS,),
     )
-    return tuple(
-        Evidence(
-            visits[row.attempt][0],
-            visits[row.attempt][1],
-            row.workload,
-            shlex.join(row.argv),
-            row.exit_code,
-            row.stdout,
-            row.stderr,
-        )
-        for row in sorted(kept, key=lambda row: row.position)
-        if row.attempt in visits
-    )
+    found: list[Evidence] = []
+    characters = 0
+    for row in kept:
+        if (row.attempt, row.layer) not in failed:
+            continue
+        visit, stack, _ = visits[row.attempt]
+        command = shlex.join(row.argv)[:_EVIDENCE_CHARACTERS]
+        characters += _EVIDENCE_ROW_CHARACTERS + len(command) + len(row.stdout) + len(row.stderr)
+        if characters > _MAX_EVIDENCE_CHARACTERS:
+            found.append(Evidence(visit, stack, row.layer, command, row.exit_code, "", _NOT_SHOWN))
+            break
+        found.append(Evidence(visit, stack, row.layer, command, row.exit_code, row.stdout, row.stderr))
+    return tuple(found)
 
 
 def _commands(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> dict[str, tuple[str, ...]]:

@@ -168,10 +168,16 @@ class Commands(NamedTuple):
     argv: Argvs
 
 
-class Evidence(NamedTuple):
-    position: Number
+class Failed(NamedTuple):
+    """The workload of an attempt that gave no figure."""
+
     attempt: Id
-    workload: Name
+    workload: Id
+
+
+class Evidence(NamedTuple):
+    attempt: Id
+    layer: Name  # or workload
     argv: Argv
     exit_code: Number
     stdout: Text

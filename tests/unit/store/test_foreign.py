@@ -15,6 +15,7 @@ from pathlib import Path
 import polars
 import pytest
 
+from strata.cli import verdict
 from strata.errors import StoreError
 from strata.model import Call, Disk, Metric, Node, Outcome, Rule, Stack
 from strata.store import database, foreign, reader, samples
@@ -360,3 +361,35 @@ def test_the_series_of_a_run_have_a_bound_together(run: Path, monkeypatch: pytes
     with pytest.raises(StoreError, match="more than 1 points"):
         reader.view(run, series=True)
     reader.view(run)
+
+
+# ------------------------------------------------------------ what grows faster than the file
+
+
+def failed_trials(run: Path, trials: int, texts: int) -> None:
+    """Of one attempt and workload, with so many texts kept of them."""
+    columns = "attempt, workload, outcome, reason, at, wall_s, flags, notes, argv, signature"
+    more = f"INSERT INTO trial ({columns}) SELECT {columns} FROM trial WHERE id = 1"
+    kept = "INSERT INTO evidence (attempt, layer, argv, exit_code, stdout, stderr, signature) VALUES (1, 'w', '[]', 1, "
+    change(
+        run,
+        "UPDATE trial SET outcome = 'failed', reason = 'why'",
+        *[more] * (trials - 1),
+        *(f"{kept}'said {number}', '', x'')" for number in range(texts)),
+    )
+
+
+def test_what_failed_trials_left_is_in_the_report_once(run: Path) -> None:
+    failed_trials(run, trials=6, texts=5)
+    assert [kept.stdout for kept in reader.view(run, series=True).evidence] == [f"said {n}" for n in range(5)]
+    failed = verdict.model_of(run).failed
+    assert len(failed) == 6
+    assert [said.text for failure in failed for said in failure.evidence] == [f"said {n}" for n in range(5)]
+
+
+def test_what_failed_trials_left_is_bounded_and_the_bound_is_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MAX_EVIDENCE_CHARACTERS", 350)
+    failed_trials(run, trials=1, texts=9)
+    *shown, last = reader.view(run, series=True).evidence
+    assert [kept.stdout for kept in shown] == ["said 0", "said 1", "said 2"]
+    assert last.stdout == "" and "failed trials left more than a report holds" in last.stderr
