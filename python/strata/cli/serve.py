@@ -6,7 +6,7 @@ A page is made from the database and the samples of a run, never from HTML that 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -27,6 +27,9 @@ from strata.store import reader
 from strata.text import one_line
 
 _RUNNING_S, _LIST_S = 10, 5  # how often a page of a run that goes on, and the list, are asked for again
+_BUSY_S = 3  # after so long a page that could not be made at once is asked for again
+_MAX_WAITING = 4  # requests at a time for pages that have to be made; a connection is left for what is there
+_MAX_KEPT = 32  # pages
 
 
 def serve(directories: Sequence[Path], port: int) -> None:
@@ -48,17 +51,25 @@ def serve(directories: Sequence[Path], port: int) -> None:
         ) from error
 
 
+class _Busy(Exception):
+    """As many requests as may wait do so already."""
+
+
 class Site:
-    """Every page from what is stored now; reports of what did not change since are kept."""
+    """Every page from what is stored now; those of what did not change since are kept."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = tuple(directories)
-        self._lock = threading.Lock()  # one report is made at a time
-        self._kept: dict[Path, tuple[object, str]] = {}
+        self._lock = threading.Lock()  # one page is made at a time
+        self._waiting = threading.BoundedSemaphore(_MAX_WAITING)
+        self._kept: dict[Hashable, tuple[object, str]] = {}  # oldest first
 
     def answer(self, path: str, query: Mapping[str, list[str]]) -> Page:
         try:
             page = self._page(path, query)
+        except _Busy:
+            said = f"other pages are being made first; this one is asked for again in {_BUSY_S} s."
+            page = Page(pages.message(said), 503, refresh_s=_BUSY_S)
         except Refused as error:
             page = Page(pages.message(str(error)), 403)
         except StrataError as error:
@@ -83,11 +94,11 @@ class Site:
             if first == "features" and not _has_features(directory):
                 return Page(pages.message(f"no features were tried in {key}; `strata features` tries them."), 404)
             if first == "features":
-                return Page(_features(directory))
-            if first == "factors":
-                found = factorial.build(key, effects(reader.view(directory)))
-                return Page(pages.factors(found), refresh_s=_RUNNING_S if lock.held(directory) else None)
-            return Page(self._report(directory), refresh_s=_RUNNING_S if lock.held(directory) else None)
+                tries = _features_runs(directory)
+                return Page(self._made((first, key), tries, lambda: pages.features(tried.matrix_of(tries))))
+            make = _report if first == "run" else _factors
+            body = self._made((first, key), [directory], lambda: make(key, directory))
+            return Page(body, refresh_s=_RUNNING_S if lock.held(directory) else None)
         return Page(pages.message(f"there is no page {path}; the list of runs has them all."), 404)
 
     def runs(self) -> dict[str, Path]:
@@ -102,17 +113,28 @@ class Site:
             for name, path in zip(names, found, strict=True)
         }
 
-    def _report(self, directory: Path) -> str:
-        from strata.report import html
+    def _made(self, key: Hashable, directories: Sequence[Path], make: Callable[[], str]) -> str:
+        """The page that `key` names, of the runs in `directories`. Raises _Busy."""
 
-        files = [directory / "strata.db", directory / "strata.db-wal"]
-        stamp = [(file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.exists()]
-        with self._lock:
-            kept = self._kept.get(directory)
-            if kept is None or kept[0] != stamp:
-                kept = (stamp, html.render(verdict.model_of(directory)))
-                self._kept[directory] = kept
-            return kept[1]
+        def unchanged() -> str | None:
+            stamp, page = self._kept.get(key, (None, ""))
+            return page if stamp == _stamp(directories) else None
+
+        if (page := unchanged()) is not None:
+            return page
+        if not self._waiting.acquire(blocking=False):
+            raise _Busy
+        try:
+            with self._lock:
+                if (page := unchanged()) is None:
+                    stamp, page = _stamp(directories), make()
+                    self._kept.pop(key, None)
+                    self._kept[key] = (stamp, page)
+                    if len(self._kept) > _MAX_KEPT:
+                        del self._kept[next(iter(self._kept))]
+                return page
+        finally:
+            self._waiting.release()
 
     def _joined(self, runs: Mapping[str, Path], query: Mapping[str, list[str]]) -> Page:
         if unknown := [name for name in query.get("run", ()) if name not in runs]:
@@ -121,23 +143,45 @@ class Site:
         if not chosen:
             return Page(pages.message("mark the runs that are to stand side by side first."), 400)
         part = query.get("part", [""])[0].strip()
-        views = {name: reader.view(directory) for name, directory in chosen.items()}
-        probed = [name for name, view in views.items() if all(load.name.startswith(PREFIX) for load in view.workloads)]
-        if probed:
-            raise BadInput(f"{probed[0]} is what `strata features` tried, and no load; its page has the matrix.")
-        said = {name: verdict.model_of(directory, series=False).verdict.sentence for name, directory in chosen.items()}
         only = dict(text.split("=", 1) for text in query.get("factor", ()) if "=" in text)
-        found = joined.build(views, said, part=part, only=only)
-        asked = Filter(tuple(views), part, joined.levels(views), only)
-        below = ""
-        if len(views) == 2:
-            (one, first), (other, second) = views.items()
-            try:
-                below = comparison.of_runs(between.runs(first, second), one, other, everything=False)
-            except BadInput as error:
-                below = f"{error}\n"
+        key = ("joined", *chosen), part, *only.items()
+        body = self._made(key, list(chosen.values()), lambda: _side_by_side(chosen, part, only))
         running = any(lock.held(directory) for directory in chosen.values())
-        return Page(pages.joined(found, below, asked), refresh_s=_RUNNING_S if running else None)
+        return Page(body, refresh_s=_RUNNING_S if running else None)
+
+
+def _stamp(directories: Iterable[Path]) -> tuple[object, ...]:
+    """Another one when something was stored since."""
+    files = [directory / name for directory in directories for name in ("strata.db", "strata.db-wal")]
+    return tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.exists())
+
+
+def _report(_: str, directory: Path) -> str:
+    from strata.report import html
+
+    return html.render(verdict.model_of(directory))
+
+
+def _factors(name: str, directory: Path) -> str:
+    return pages.factors(factorial.build(name, effects(reader.view(directory))))
+
+
+def _side_by_side(chosen: Mapping[str, Path], part: str, only: Mapping[str, str]) -> str:
+    views = {name: reader.view(directory) for name, directory in chosen.items()}
+    probed = [name for name, view in views.items() if all(load.name.startswith(PREFIX) for load in view.workloads)]
+    if probed:
+        raise BadInput(f"{probed[0]} is what `strata features` tried, and no load; its page has the matrix.")
+    said = {name: verdict.model_of(directory, series=False).verdict.sentence for name, directory in chosen.items()}
+    found = joined.build(views, said, part=part, only=only)
+    asked = Filter(tuple(views), part, joined.levels(views), only)
+    below = ""
+    if len(views) == 2:
+        (one, first), (other, second) = views.items()
+        try:
+            below = comparison.of_runs(between.runs(first, second), one, other, everything=False)
+        except BadInput as error:
+            below = f"{error}\n"
+    return pages.joined(found, below, asked)
 
 
 def _checked(directory: Path) -> Path:
@@ -148,10 +192,10 @@ def _checked(directory: Path) -> Path:
     return directory
 
 
-def _features(directory: Path) -> str:
-    """The page of what stacks can do: of this run, and of the other runs that the same `strata features` made."""
+def _features_runs(directory: Path) -> list[Path]:
+    """This run, or all the runs that the same `strata features` made."""
     runs = tried.runs_in(directory.parent) if directory.name in list(Kind) else [directory]
-    return pages.features(tried.matrix_of([_checked(run) for run in runs]))
+    return [_checked(run) for run in runs]
 
 
 def _has_features(directory: Path) -> bool:

@@ -1,0 +1,111 @@
+"""What `strata serve` answers when many ask at once, and when a run is not as Strata writes it."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from strata.cli import serve
+from strata.cli.serve import Site
+from strata.hosts.web import Page
+from strata.model import Call, Disk, Metric, Node, Outcome, Rule, Stack, View
+from strata.store import reader
+from strata.store.writer import Store
+
+SPEED = Metric("speed", "MiB/s", "higher")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for name in ("one", "two"):
+        store = Store.create(
+            tmp_path / "runs" / name, name=name, about="", source="", fingerprint="f", description={}, seed=5,
+            version="1", now=1.0,
+        )  # fmt: skip
+        disk = Node(Call("disk", "disk", {"role": "disk"}))
+        store.add_plan([Stack("a", disk)], [(Call("w", "w", {}), SPEED, (SPEED,))], (), (Disk("disk", 10),))
+        store.set_rule(Rule(rounds=1), 1.0)
+        store.add_visits([(0, "a")], 1.0)
+        attempt = store.begin(1, 2.0)
+        store.add_trial(
+            attempt, "w", outcome=Outcome.OK, reason=None, at=3.0, wall_s=1.5, argv=(), figures={"speed": 2.0}
+        )
+        store.end(attempt, None, 5.0)
+        store.close()
+    return tmp_path / "runs"
+
+
+def changed(run: Path, statement: str) -> None:
+    with closing(sqlite3.connect(run / "strata.db")) as sql, sql:
+        sql.execute(statement)
+
+
+def test_pages_are_made_one_at_a_time_and_the_list_is_there_meanwhile(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: Callable[..., View] = reader.view
+    entered, go = threading.Event(), threading.Event()
+    begun: list[Path] = []
+
+    def slow(directory: Path, *, series: bool = False) -> View:
+        begun.append(directory)
+        entered.set()
+        assert go.wait(60)
+        return read(directory, series=series)
+
+    monkeypatch.setattr(serve.reader, "view", slow)
+    site = Site([runs])
+    answered: queue.Queue[Page] = queue.Queue()
+
+    def ask(number: int) -> None:
+        answered.put(site.answer("/joined", {"run": ["one"]}) if number % 2 else site.answer("/factors/one", {}))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
+    try:
+        for thread in threads:
+            thread.start()
+        refused = [answered.get(timeout=20) for _ in range(12 - serve._MAX_WAITING)]
+        assert entered.wait(20) and len(begun) == 1
+        assert {(page.status, page.refresh_s) for page in refused} == {(503, 3)}
+        assert "asked for again" in refused[0].body
+        assert site.answer("/", {}).status == 200
+    finally:
+        go.set()
+        for thread in threads:
+            thread.join()
+    assert [answered.get(timeout=20).status for _ in range(serve._MAX_WAITING)] == [200] * serve._MAX_WAITING
+
+
+@pytest.mark.parametrize("path", ["/run/one", "/factors/one", "/joined"])
+def test_a_page_is_made_again_only_when_something_was_stored(
+    runs: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: Callable[..., View] = reader.view
+    begun: list[Path] = []
+
+    def counted(directory: Path, *, series: bool = False) -> View:
+        begun.append(directory)
+        return read(directory, series=series)
+
+    monkeypatch.setattr(reader, "view", counted)
+    site = Site([runs])
+    first = site.answer(path, {"run": ["one", "two"]})
+    assert first.status == 200, first.body
+    made = len(begun)
+    assert site.answer(path, {"run": ["one", "two"]}).body == first.body and len(begun) == made
+    changed(runs / "one", "INSERT INTO event (at, kind, text, signature) VALUES (9, 'decision', 'new', x'')")
+    assert site.answer(path, {"run": ["one", "two"]}).status == 200 and len(begun) > made
+
+
+def test_no_more_than_so_many_pages_are_kept(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "_MAX_KEPT", 2)
+    site = Site([runs])
+    for name in ("one", "two"):
+        assert site.answer(f"/factors/{name}", {}).status == site.answer("/joined", {"run": [name]}).status == 200
+    assert len(site._kept) == 2
