@@ -206,10 +206,16 @@ def _listed(name: str, directory: Path) -> Listed:
     try:
         now = reader.status(_checked(directory))
         features = _has_features(directory)
+        running = lock.held(directory)
     except StrataError as error:
-        return Listed(name, "", "cannot be read", 0, 0, str(error), False)
-    running = lock.held(directory)
+        return _unreadable(name, str(error))
+    except Exception as error:  # noqa: BLE001 - one run that cannot be read must not take away the list of the others
+        return _unreadable(name, f"it cannot be read ({type(error).__name__}: {error}); restore it from a copy.")
     ended = now.visits_done >= now.visits_planned
     state = "running" if running else "ended" if ended else "stopped"
     said = f"in quarantine: {now.quarantined}" if now.quarantined else now.decision or ""
     return Listed(name, now.name, state, now.visits_done, now.visits_planned, said, features)
+
+
+def _unreadable(name: str, why: str) -> Listed:
+    return Listed(name, "", "cannot be read", 0, 0, why, False)

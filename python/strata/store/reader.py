@@ -111,9 +111,10 @@ def _status(sql: sqlite3.Connection) -> Status:
 
 
 def workloads(directory: Path) -> tuple[str, ...]:
-    """The names of the workloads of a run, cheap to ask for."""
-    with closing(database.open_reader(directory)) as sql:
-        return tuple(str(name) for (name,) in sql.execute("SELECT name FROM workload ORDER BY id"))
+    """The names of the workloads of a run, cheap to ask for. Raises StoreError."""
+    with _reading(directory) as sql:
+        query = "SELECT id, text, name, primary_metric FROM workload ORDER BY id"
+        return tuple(row.name for row in rows.fetch(sql, rows.Workload, query))
 
 
 @dataclass(frozen=True, slots=True)

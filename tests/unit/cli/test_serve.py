@@ -13,6 +13,7 @@ import pytest
 
 from strata.cli import serve
 from strata.cli.serve import Site
+from strata.errors import StoreError
 from strata.hosts.web import Page
 from strata.model import Call, Disk, Metric, Node, Outcome, Rule, Stack, View
 from strata.store import reader
@@ -109,3 +110,29 @@ def test_no_more_than_so_many_pages_are_kept(runs: Path, monkeypatch: pytest.Mon
     for name in ("one", "two"):
         assert site.answer(f"/factors/{name}", {}).status == site.answer("/joined", {"run": [name]}).status == 200
     assert len(site._kept) == 2
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE workload", "UPDATE workload SET name = x'ff'"])
+def test_a_run_that_is_not_as_written_takes_only_its_own_line(runs: Path, statement: str) -> None:
+    with closing(sqlite3.connect(runs / "one" / "strata.db")) as sql, sql:
+        for (trigger,) in sql.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            sql.execute(f"DROP TRIGGER {trigger}")
+        sql.execute("PRAGMA foreign_keys = OFF")
+        sql.execute(statement)
+    with pytest.raises(StoreError):
+        reader.workloads(runs / "one")
+    page = Site([runs]).answer("/", {})
+    assert page.status == 200 and "cannot be read" in page.body and 'href="/run/two"' in page.body
+
+
+def test_what_nobody_foresaw_in_one_run_leaves_the_list(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = reader.status
+
+    def odd(directory: Path) -> reader.Status:
+        if directory.name == "one":
+            raise RecursionError("too deep")
+        return read(directory)
+
+    monkeypatch.setattr(reader, "status", odd)
+    page = Site([runs]).answer("/", {})
+    assert page.status == 200 and "RecursionError: too deep" in page.body and 'href="/run/two"' in page.body
