@@ -1,8 +1,8 @@
 """Make text from a run directory, a program or a stranger safe to show. Pure.
 
 Such text can hold control characters, which drive a terminal (OSC 52 writes the clipboard), bidirectional overrides,
-which reorder a line, and characters without a glyph, which hide. Each is replaced by its escape, such as `\\x1b` or
-`\\u202e`, so that nothing acts and nothing is hidden.
+which reorder a line, and characters that show as nothing, which hide. Each is replaced by its escape, such as `\\x1b`
+or `\\u202e`, so that nothing acts and nothing is hidden.
 """
 
 from __future__ import annotations
@@ -17,12 +17,26 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _NOT_PRINTABLE_ASCII = re.compile(r"[^ -~]")
+# Printable by their category, and yet shown as nothing: Default_Ignorable_Code_Point of Unicode, and the Braille pattern
+# without a dot. First and last of each range.
+_BLANK = (
+    (0x034F, 0x034F),  # combining grapheme joiner
+    (0x115F, 0x1160),  # Hangul fillers
+    (0x17B4, 0x17B5),  # Khmer vowels that are inherent
+    (0x180B, 0x180F),  # Mongolian variation selectors, and the vowel separator among them
+    (0x2800, 0x2800),  # Braille pattern blank
+    (0x3164, 0x3164),  # Hangul filler
+    (0xFE00, 0xFE0F),  # variation selectors
+    (0xFFA0, 0xFFA0),  # halfwidth Hangul filler
+    (0xE0000, 0xE0FFF),  # tags and variation selectors; what is not assigned there is ignored too
+)
+_BLANKS = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in _BLANK) + "]")
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def visible(text: str) -> str:
     """Return `text` with everything escaped but printable characters, line feeds and tabs."""
-    if text.isprintable():
+    if _plain(text):
         return text
     return _NOT_PRINTABLE_ASCII.sub(_shown, text.replace("\r\n", "\n"))
 
@@ -64,7 +78,7 @@ def _finite(data: Any) -> Any:
 def _cleaned(data: Any) -> Any:
     if isinstance(data, str):
         # An enumeration's value stays what it is; none holds anything to escape.
-        return data if data.isprintable() else visible(data)
+        return data if _plain(data) else visible(data)
     if isinstance(data, Mapping):
         return {_cleaned(key): _cleaned(value) for key, value in data.items()}
     if isinstance(data, tuple | list):
@@ -74,8 +88,12 @@ def _cleaned(data: Any) -> Any:
     return data
 
 
+def _plain(text: str) -> bool:
+    return text.isprintable() and (text.isascii() or _BLANKS.search(text) is None)
+
+
 def _harmless(sign: str) -> bool:
-    return sign.isprintable() or sign in "\n\t"
+    return _plain(sign) or sign in "\n\t"
 
 
 def _shown(match: re.Match[str]) -> str:

@@ -12,6 +12,9 @@ from strata.model import Kind
 from strata.text import as_json, cleaned, one_line, visible, visible_but_coloured
 
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp", "Cn", "Co"}
+# Default_Ignorable_Code_Point of Unicode as far as it is printable by category, and a pattern of no dot.
+BLANK = {0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0}
+BLANK |= {*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
 # Without the ideographs and Hangul syllables, and of the upper planes only the tags and an end.
 CODES = (*range(0x3400), *range(0xA000, 0xAC00), *range(0xD700, 0x11000), *range(0xE0000, 0xE0200), 0x10FFFF)
 
@@ -21,7 +24,7 @@ def test_every_character_that_acts_or_hides_is_escaped() -> None:
         shown = visible(f"a{sign}b")
         if sign in "\n\t":
             assert shown == f"a{sign}b"
-        elif unicodedata.category(sign) in HIDDEN:
+        elif unicodedata.category(sign) in HIDDEN or ord(sign) in BLANK:
             assert shown.startswith("a\\") and shown.isprintable() and shown.endswith("b"), hex(ord(sign))
         elif shown != f"a{sign}b":
             assert unicodedata.category(sign) == "Zs" and shown.isascii(), hex(ord(sign))
@@ -36,6 +39,7 @@ def test_every_character_that_acts_or_hides_is_escaped() -> None:
         ("\ud800\udcff", "\\ud800\\udcff"),
         ("\U000e0041", "\\U000e0041"),
         ("a\r\nb\rc", "a\nb\\rc"),
+        ("a\ufe0f b\u3164 c\u2800 \U000e0100", "a\\ufe0f b\\u3164 c\\u2800 \\U000e0100"),
         ("größer × 3 – 日本語", "größer × 3 – 日本語"),
     ],
 )
