@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import indent
 
 from strata.cli import output
 from strata.run import lock
@@ -23,7 +24,7 @@ def status(directory: Path, as_json: bool) -> None:
     if now.losses:
         output.out(f"{now.losses} attempts were lost with their machine; the report says how.")
     if now.quarantined:
-        output.out(f"In quarantine, run `strata clean {directory}`:\n{now.quarantined}")
+        output.out(f"In quarantine, run `strata clean {directory}`:\n{indent(now.quarantined, '  ')}")
     elif now.left_behind and not running:
         output.out(f"A killed run left {now.left_behind} things behind; `strata clean {directory}` removes them.")
     if not running and now.visits_done < now.visits_planned:

@@ -27,6 +27,7 @@ from strata.model import (
 )
 from strata.store import database, foreign, rows, samples
 from strata.store.encoding import BadRow, decode_facts, decode_object, decode_testbed
+from strata.text import one_line
 
 # Of each text that a failed trial left: the end, where programs say what went wrong.
 _EVIDENCE_CHARACTERS = 2000
@@ -106,7 +107,7 @@ def _status(sql: sqlite3.Connection) -> Status:
         _count(sql, "SELECT count(*) FROM lost WHERE attempt IS NOT NULL"),
         left,
         database.quarantine(sql),
-        None if decision is None else decision.text,
+        None if decision is None else one_line(decision.text),
     )
 
 

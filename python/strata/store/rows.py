@@ -33,11 +33,17 @@ def _not_tiny(value: float) -> float:
     return 0.0 if abs(value) < 1 / _MAX_FIGURE else value
 
 
+def _on_one_line(name: str) -> str:
+    """A second line of a name would pass for a line of what is printed; what else hides is escaped where it is shown,
+    so that what the name stands for, such as a file, keeps its name until then."""
+    return name.replace("\n", "\\n").replace("\t", "\\t")
+
+
 Id = Annotated[int, Strict(), Field(ge=0)]
 Count = Annotated[int, Strict(), Field(ge=0)]
 Number = Annotated[int, Strict()]
 Text = Annotated[str, Strict(), Field(max_length=16 << 20)]
-Name = Annotated[str, Strict(), Field(max_length=100_000)]
+Name = Annotated[str, Strict(), Field(max_length=100_000), AfterValidator(_on_one_line)]
 Real = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 UnixTime = Annotated[Real, Field(ge=0, lt=_YEAR_10000_S)]
 Seconds = Annotated[Real, Field(ge=0, le=1e12)]

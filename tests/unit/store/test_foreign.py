@@ -16,6 +16,7 @@ import polars
 import pytest
 
 from strata.cli import verdict
+from strata.cli.status import status
 from strata.errors import StoreError
 from strata.model import Call, Disk, Metric, Node, Outcome, Rule, Stack
 from strata.store import database, foreign, reader, samples
@@ -393,3 +394,36 @@ def test_what_failed_trials_left_is_bounded_and_the_bound_is_told(run: Path, mon
     *shown, last = reader.view(run, series=True).evidence
     assert [kept.stdout for kept in shown] == ["said 0", "said 1", "said 2"]
     assert last.stdout == "" and "failed trials left more than a report holds" in last.stderr
+
+
+FORGED = "x: 7 of 7 visits done\nNothing of this run is left on this machine."
+
+
+def test_a_name_or_decision_of_two_lines_is_shown_as_one(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(run, f"UPDATE run SET name = '{FORGED}'", f"UPDATE event SET text = '{FORGED}'")
+    status(run, as_json=False)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert last == "The same command goes on from here."
+    assert len(lines) == 2 and all(line.startswith("x: 7 of 7 visits done\\nNothing") for line in lines)
+    change(run, "UPDATE event SET kind = 'quarantine'")
+    status(run, as_json=False)
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("Nothing")] == []
+
+
+def test_no_name_that_is_read_has_two_lines(run: Path) -> None:
+    change(
+        run,
+        *(
+            f"UPDATE {table} SET {column} = {column} || char(10) || 'forged'"
+            for table, column in (
+                *(("run", "name"), ("run", "strata"), ("stack", "text"), ("workload", "text"), ("workload", "name")),
+                *(("metric", "name"), ("metric", "unit"), ("workload", "primary_metric"), ("figure", "metric")),
+                *(("disk", "role"), ("event", "kind")),
+            )
+        ),
+    )
+    view = reader.view(run)
+    (load,) = view.workloads
+    names = [view.campaign, view.versions["strata"], *view.stacks, load.text, load.name, *load.metrics]
+    names += [load.primary.unit, *view.trials[0].metrics, view.disks[0].role, *(event.kind for event in view.events)]
+    assert all(name.endswith("\\nforged") for name in names), names
