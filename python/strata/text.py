@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _NOT_PRINTABLE_ASCII = re.compile(r"[^ -~]")
-# Printable by their category, and yet shown as nothing: Default_Ignorable_Code_Point of Unicode, and the Braille pattern
+# Printable by their category, yet shown as nothing: Default_Ignorable_Code_Point of Unicode, and the Braille pattern
 # without a dot. First and last of each range.
 _BLANK = (
     (0x034F, 0x034F),  # combining grapheme joiner
