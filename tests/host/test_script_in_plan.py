@@ -33,3 +33,21 @@ def test_the_script_of_a_campaign_is_named_by_its_full_path(
     (load,) = json.loads("{" + after)["workloads"]
     assert (load["file"], load["executes_file"]) == (str(folder / "load.sh"), True)
     assert not (tmp_path / "executed").exists()
+
+
+def test_a_script_in_the_campaign_itself_is_named_without_a_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.yaml").write_text(
+        f"stacks: ['existing({tmp_path})']\nworkloads: ['command:load.sh', 'fio:job.fio']\n"
+        'files: {load.sh: id, job.fio: "[job]\\nrw=read\\nsize=1M\\n"}\n'
+    )
+    for as_json in (False, True):
+        plan([str(tmp_path / "c.yaml")], [], [], [], [], Where(), False, as_json)
+    text, _, after = capsys.readouterr().out.partition("{")
+    who = "root" if os.geteuid() == 0 else "you"
+    assert f"executes the script load.sh written in this campaign (files:), as {who} on this machine" in text
+    assert "read from job.fio written in this campaign (files:)" in text
+    assert f"{tmp_path}/load.sh" not in text and f"{tmp_path}/job.fio" not in text
+    load, _ = json.loads("{" + after)["workloads"]
+    assert (load["file"], load["executes_file"]) == (None, True)

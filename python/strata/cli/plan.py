@@ -20,6 +20,8 @@ from strata.units import format_size, human_size, human_time
 
 # Families whose file is a program, and not a description that Strata reads.
 _EXECUTED = frozenset({"command:", "vagrant:"})
+# A text under `files:` is nowhere else.
+_ENCLOSED = "{} written in this campaign (files:)"
 
 
 def plan(
@@ -118,14 +120,15 @@ def plan(
 
 def _of_file(call: Call, where: Testbed) -> list[str]:
     """Which file a workload takes, and that it is executed, before it is: a campaign may be somebody else's."""
-    file = call.values.get("file")
-    if file is None:
+    if call.path is None:
         return []
+    file = call.values.get("file")
     if call.name not in _EXECUTED:
-        return [f"read from {file}"]
+        return [f"read from {file or _ENCLOSED.format(call.path)}"]
     machine = {"local": "this machine", "lab": "the lab machine"}.get(where.kind, where.host or "that machine")
     rights = "root" if where.kind != "local" or os.geteuid() == 0 else "you"
-    return [f"executes {file} as {rights} on {machine}; read it first if it is not yours"]
+    script = file or f"the script {_ENCLOSED.format(call.path)},"
+    return [f"executes {script} as {rights} on {machine}; read it first if it is not yours"]
 
 
 def _typed(made: Plan, stack: Stack, testbed: Testbed, drivers: Mapping[str, LayerDriver]) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, get_args
@@ -29,6 +30,7 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFDIR: "a directory",
 }
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +62,14 @@ def campaign(
                 for text in loads
                 for call in campaigns.parse_workloads(text, workloads.catalogue(), where="-w", read_file=_read)
             ]
-            written = replace(written, workloads=_lying(named, Path.cwd()))
+            written = replace(written, workloads=tuple(_lying(call, Path.cwd()) for call in named))
     elif profile is not None:
         raise BadInput("--profile chooses a profile of a campaign file; give one, or leave it out.")
     else:
         written = campaigns.from_expressions(
             what, loads, layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=_read
         )
-        written = replace(written, workloads=_lying(written.workloads, Path.cwd()))
+        written = replace(written, workloads=tuple(_lying(call, Path.cwd()) for call in written.workloads))
     return _with_disks(_placed(written, where or Where()), sizes, where or Where())
 
 
@@ -166,24 +168,84 @@ def existing(text: str) -> Path | None:
 
 
 def _load(path: Path, profile: str | None) -> Campaign:
+    directory, opened = path.parent, set[str]()
+
+    def read_file(name: str) -> str:
+        text = _text_below(directory, name)
+        opened.add(name)
+        return text
+
     read = campaigns.load(
         _read_or_refuse(path),
         where=str(path),
         layers=layers.catalogue(),
         workloads=workloads.catalogue(),
-        # files that a campaign names lie beside it
-        read_file=lambda name: _read(str(path.parent / name)),
+        read_file=read_file,
         profile=profile,
     )
-    return replace(read, workloads=_lying(read.workloads, path.parent))
-
-
-def _lying(calls: Iterable[Call], directory: Path) -> tuple[Call, ...]:
-    """With where their files lie: what a file needs beside itself is taken from there."""
-    return tuple(
-        replace(call, values={**call.values, "file": str((directory / call.path).absolute())}) if call.path else call
-        for call in calls
+    _check_enclosed(read, path, opened)
+    return replace(
+        read, workloads=tuple(_lying(call, directory) if call.path in opened else call for call in read.workloads)
     )
+
+
+def _check_enclosed(read: Campaign, path: Path, opened: Collection[str]) -> None:
+    """Raises BadInput when a text under `files:` is not that of the file of the same name beside the campaign.
+
+    Whoever looks at the campaign would read the file, and the text would be carried out.
+    """
+    named = {call.path: str(call["content"]) for call in read.workloads if call.path}
+    named |= {disk.model: disk.model_text for disk in read.disks.values() if disk.model and disk.model_text is not None}
+    problems = []
+    for name, text in named.items():
+        beside = path.parent / name
+        if name in opened or Path(name).is_absolute() or not os.path.lexists(beside):
+            continue
+        try:
+            same = _text_below(path.parent, name) == text
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            problems.append(
+                Problem(
+                    f"{path} holds a text of {name} under files:, and {beside} has another content; "
+                    "rename one of them, or delete the one that is not meant."
+                )
+            )
+    if problems:
+        raise BadInput(problems)
+
+
+def _lying(call: Call, directory: Path) -> Call:
+    """With where its file lies: what a file needs beside itself is taken from there."""
+    if not call.path:
+        return call
+    return replace(call, values={**call.values, "file": str((directory / call.path).absolute())})
+
+
+def _text_below(directory: Path, name: str) -> str:
+    """The text of a file that a campaign in `directory` names, which may be a stranger's. Raises OSError, ValueError.
+
+    What root can read would be kept in the run: the file lies below the directory, with all links followed.
+    """
+    root = Path(os.path.realpath(directory))
+    real = Path(os.path.realpath(directory / name, strict=True))
+    if not real.is_relative_to(root):
+        raise ValueError(
+            "it does not lie below the directory of the campaign; copy it there, or name it on the command line"
+        )
+    *folders, last = real.relative_to(root).parts or (".",)
+    with ExitStack() as closing:
+
+        def folder(opened: int) -> int:
+            closing.callback(os.close, opened)
+            return opened
+
+        # Step by step: what has become a link in between is not followed.
+        at = folder(os.open(root, _FOLDER))
+        for part in folders:
+            at = folder(os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at))
+        return _regular_text(Path(last), within=at)
 
 
 def _read(name: str) -> str:
@@ -203,14 +265,17 @@ def text_of(path: Path, instead: str) -> str:
         raise BadInput(f"cannot read {path}: {reason}; {instead}.") from error
 
 
-def _regular_text(path: Path) -> str:
+def _regular_text(path: Path, within: int | None = None) -> str:
     """The text of a regular file of at most 1 MiB, its line ends as "\n". Raises OSError, and ValueError with why.
+
+    `within`: an open directory in which `path` is a name, and not a link.
 
     Opening a pipe waits for its writer, and opening a device may do something (a watchdog starts), so the kind is read
     first; it is read again from the open file, because the name may have been changed in between.
     """
-    _check_kind(path.stat())
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if within is None else os.O_NOFOLLOW)
+    _check_kind(os.stat(path, dir_fd=within, follow_symlinks=within is None))
+    with os.fdopen(os.open(path, flags, dir_fd=within), "rb") as file:
         _check_kind(os.fstat(file.fileno()))
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
