@@ -7,6 +7,7 @@ fio 3.16 to 3.41 (options.c, and the engines' own), with their aliases.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -105,6 +106,7 @@ _OURS = frozenset(
         *("log_alternate_epoch", "log_compression", "log_store_compressed"),
     }
 )
+_SECTION = re.compile(r"^\s*\[.*\]", re.MULTILINE)
 _SEQUENTIAL = frozenset({"stonewall", "wait_for_previous", "wait_for"})
 
 
@@ -143,7 +145,7 @@ def parse(text: str) -> tuple[list[Section], list[str]]:
         if line.startswith("["):
             name, closed, _ = line[1:].partition("]")
             if not closed:
-                problems.append(f"line {number}: '{line}' has no closing bracket; write [name]")
+                problems.append(f"line {number}: the name of the section has no closing bracket; write [name]")
             sections.append((number, name, []))
             continue
         key, equals, value = line.partition("=")
@@ -151,7 +153,7 @@ def parse(text: str) -> tuple[list[Section], list[str]]:
         if option.key.startswith("include"):
             problems.append(f"line {number}: include reads another file; put its lines here")
         elif not sections:
-            problems.append(f"line {number}: '{option}' stands before the first [section]; put it into [global]")
+            problems.append(f"line {number}: this stands before the first [section]; put it into [global]")
         else:
             sections[-1][2].append(option)
     found = [Section(line, name, tuple(options)) for line, name, options in sections]
@@ -162,6 +164,9 @@ def parse(text: str) -> tuple[list[Section], list[str]]:
 
 def refusals(text: str) -> list[str]:
     """Why this job file must not run, every reason at once, with its line; [] = it stays in its target."""
+    if not _SECTION.search(text):
+        # Nothing of it is quoted: it may be any other file, and secret.
+        return ["there is no job in it and no section at all; give a fio job file, with a section such as [job]"]
     sections, problems = parse(text)
     for section in sections:
         if "/" in section.name:

@@ -147,6 +147,13 @@ def test_a_good_file_is_checked_by_fio_itself() -> None:
     assert check.stdin == GOOD
 
 
+@pytest.mark.parametrize("head", ["", "[secret\n"])
+def test_what_is_no_job_file_is_not_quoted(head: str) -> None:
+    """A link to a file that only root may read; eight lines of it were printed."""
+    reasons = _fio_jobfile.refusals(head + "root:$y$secret:20228:0:99999:7:::\nkey=secret\n")
+    assert reasons and "secret" not in " ".join(reasons)
+
+
 def test_a_file_without_a_job() -> None:
     assert "no job" in _fio_jobfile.refusals("[global]\nbs=4k\n")[0]
     assert "no job" in _fio_jobfile.refusals("")[0]
