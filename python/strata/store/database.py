@@ -40,6 +40,8 @@ def create(directory: Path, run: Mapping[str, object]) -> tuple[sqlite3.Connecti
     partial = directory / f"{_FILE}.new"
     for old in directory.glob(f"{_FILE}.new*"):
         old.unlink()
+    # Closed to others, as it may hold what only this user may read; what SQLite puts beside it has the same mode.
+    os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(partial, isolation_level=None)
     connection.executescript("BEGIN;" + schema.script() + "COMMIT;")
     add(connection, signer, "run", {**run, "id": 1, "machine": origin.machine, "directory": origin.directory})
@@ -149,14 +151,25 @@ def _open(directory: Path, *, write: bool = False) -> tuple[sqlite3.Connection, 
     path = directory / _FILE
     if not os.path.lexists(path):
         raise StoreError(f"{directory} holds no run of Strata; give the directory that `strata run --out` made.")
-    foreign.check_files(path)
     try:
+        foreign.check_files(path)
         if write:
             return _connect(path, path, "mode=rw")
         with foreign.readable(path) as (file, mode):
             return _connect(path, file, mode)
+    except PermissionError as error:
+        raise _closed(path) from error
     except foreign.DAMAGE as error:
+        if not os.access(path, os.R_OK, effective_ids=True):
+            raise _closed(path) from error
         raise _unreadable(path, error) from error
+
+
+def _closed(path: Path) -> StoreError:
+    return StoreError(
+        f"user {os.geteuid()} may not read {path}, which belongs to user {path.lstat().st_uid}: read the run as that "
+        "user, for example with sudo, or let that user open it to others (`chmod a+r`)."
+    )
 
 
 def _unreadable(path: Path, error: Exception) -> StoreError:

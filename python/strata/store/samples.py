@@ -36,7 +36,8 @@ def write(directory: Path, trial: int, series: Series) -> None:
     packed = io.BytesIO()
     frame.write_parquet(packed, compression="zstd")
     try:
-        with partial.open("wb") as file:
+        # Closed to others, like the database.
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(packed.getbuffer())
             file.flush()
             os.fsync(file.fileno())

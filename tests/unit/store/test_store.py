@@ -9,6 +9,7 @@ import re
 import resource
 import shutil
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -33,7 +34,7 @@ from strata.model import (
     Stack,
     Testbed,
 )
-from strata.store import database, reader, schema
+from strata.store import database, reader, samples, schema
 from strata.store.writer import Store
 
 SPEED = Metric("speed", "MiB/s", "higher")
@@ -481,9 +482,11 @@ def test_resolved_values_are_stored_beside_the_stack(tmp_path: Path) -> None:
 
 
 @contextmanager
-def nobody_may_write(directory: Path) -> Iterator[None]:
-    """Also when this is root, who may do everything."""
+def nobody_may_write(directory: Path, *, opened: bool = True) -> Iterator[None]:
+    """Also when this is root, who may do everything. `opened`: its owner lets others read the run."""
     directory.chmod(0o555)
+    for path in directory.glob("strata.db*") if opened else ():
+        path.chmod(0o644)
     if os.geteuid() == 0:
         os.seteuid(65534)
     try:
@@ -525,6 +528,37 @@ def test_a_run_is_read_where_nobody_may_write(public: Path) -> None:
     with nobody_may_write(public / "run"):
         assert reader.view(public / "run").visits_done == 1
         assert reader.status(public / "run").visits_done == 1
+
+
+def test_a_run_is_closed_to_others_whatever_the_umask(public: Path) -> None:
+    """What only root may read, as a script that a campaign names, is in it."""
+    before = os.umask(0)
+    try:
+        store = make(public / "run")
+        samples.write(public / "run", 1, {"iops": [(1.0, 2.0)]})
+    finally:
+        os.umask(before)
+    files = [path for path in (public / "run").rglob("*") if path.is_file()]
+    assert {path.name for path in files} == {"strata.db", "strata.db-wal", "strata.db-shm", "1.parquet"}
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in files} == {path.name: 0o600 for path in files}
+    store.close()
+    Store.resume(public / "run").close()
+    assert stat.S_IMODE((public / "run" / "strata.db").stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("running", [False, True])
+def test_another_user_hears_whose_the_run_is(public: Path, running: bool) -> None:
+    store, _ = begun(public / "run")
+    if not running:
+        store.close()
+    with (
+        nobody_may_write(public / "run", opened=False),
+        pytest.raises(StoreError, match=r"user 65534 may not read .* belongs to user 0: read the run as that user"),
+    ):
+        reader.view(public / "run")
+    if running:
+        store.close()
 
 
 def test_a_killed_run_is_read_with_its_log_where_nobody_may_write(public: Path) -> None:
