@@ -82,6 +82,9 @@ fn is_harmless(sign: char) -> bool {
     match sign {
         ' '..='~' | '\n' | '\t' => true,
         _ if sign.is_ascii() => false,
+        // Printable, and shown as nothing: `_BLANK` in python/strata/text.py names them.
+        '\u{34f}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2800}' => false,
+        '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}' => false,
         _ => {
             let mut text = [0; 5];
             text[0] = b'a';
