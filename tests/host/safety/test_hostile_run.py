@@ -39,7 +39,7 @@ OF_JSON = {"factors", "resolved", "facts", "versions", "flags", "notes", "argv",
 
 def poisoned(data: Any) -> Any:
     if isinstance(data, str):
-        return data if data in WORDS or not data else data + HOSTILE + "\ud800"
+        return data if data in WORDS or not data else data + HOSTILE
     if isinstance(data, dict):
         return {key: poisoned(value) for key, value in data.items()}
     return [poisoned(each) for each in data] if isinstance(data, list) else data
@@ -54,13 +54,19 @@ def poison(database: Path, *, names: bool) -> None:
         trial = sql.execute("SELECT id FROM trial ORDER BY id DESC").fetchone()[0]
         sql.execute("UPDATE trial SET outcome = 'failed', reason = 'why', flags = '[\"a\"]', notes = '[\"b\"]' "
                     "WHERE id = ?", (trial,))  # fmt: skip
-        sql.execute("INSERT INTO evidence SELECT attempt, text, '[\"sh\"]', 1, 'out', 'err' FROM trial "
+        sql.execute("INSERT INTO evidence (attempt, layer, argv, exit_code, stdout, stderr, signature) "
+                    "SELECT attempt, text, '[\"sh\"]', 1, 'out', 'err', x'' FROM trial "
                     "JOIN workload ON workload.id = workload WHERE trial.id = ?", (trial,))  # fmt: skip
-        sql.execute("INSERT INTO lost VALUES (?, 0.0, 'lost', 'console')", (attempt,))
+        sql.execute(
+            "INSERT INTO lost (attempt, at, reason, console, signature) VALUES (?, 0.0, 'lost', 'console', x'')",
+            (attempt,),
+        )
         sql.execute("UPDATE ending SET failure = 'visit failed' WHERE attempt = (SELECT max(attempt) FROM ending)")
-        sql.execute("INSERT INTO skip SELECT max(id), ?, 'skipped' FROM facts", (stack,))
-        sql.execute("INSERT INTO event (at, kind, text) VALUES (0.0, 'decision', 'decided')")
-        sql.execute("INSERT INTO event (at, kind, text) VALUES (0.0, 'quarantine', 'in the way')")
+        sql.execute(
+            "INSERT INTO skip (facts, stack, reason, signature) SELECT max(id), ?, 'skipped', x'' FROM facts", (stack,)
+        )
+        sql.execute("INSERT INTO event (at, kind, text, signature) VALUES (0.0, 'decision', 'decided', x'')")
+        sql.execute("INSERT INTO event (at, kind, text, signature) VALUES (0.0, 'quarantine', 'in the way', x'')")
         tables = [name for (name,) in sql.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         for table in tables:
             for _, column, kind, *_ in sql.execute(f"PRAGMA table_info({table})").fetchall():
@@ -77,7 +83,7 @@ def _poisoned_cell(column: str, value: str | None) -> str | None:
         return None
     if column in OF_JSON:
         return json.dumps(poisoned(json.loads(value)))
-    return str(poisoned(value)).replace("\ud800", "")
+    return str(poisoned(value))
 
 
 @pytest.fixture(scope="module")
