@@ -242,9 +242,9 @@ def _text_below(directory: Path, name: str) -> str:
             return opened
 
         # Step by step: what has become a link in between is not followed.
-        at = folder(os.open(root, _FOLDER))
+        at = folder(os.open(root, os.O_RDONLY | _FOLDER))
         for part in folders:
-            at = folder(os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=at))
+            at = folder(os.open(part, os.O_RDONLY | _FOLDER | os.O_NOFOLLOW, dir_fd=at))
         return _regular_text(Path(last), within=at)
 
 
@@ -273,9 +273,9 @@ def _regular_text(path: Path, within: int | None = None) -> str:
     Opening a pipe waits for its writer, and opening a device may do something (a watchdog starts), so the kind is read
     first; it is read again from the open file, because the name may have been changed in between.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if within is None else os.O_NOFOLLOW)
+    flags = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if within is None else os.O_NOFOLLOW)
     _check_kind(os.stat(path, dir_fd=within, follow_symlinks=within is None))
-    with os.fdopen(os.open(path, flags, dir_fd=within), "rb") as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | flags, dir_fd=within), "rb") as file:
         _check_kind(os.fstat(file.fileno()))
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:

@@ -132,7 +132,6 @@ def test_a_report_replaces_a_link_and_never_follows_it(
     assert victim.read_text() == "precious" and not out.is_symlink() and out.read_text()
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device", "endless"])
 @pytest.mark.parametrize("kind", ["pipe", "endless"])
 def test_a_campaign_names_only_regular_files_of_a_bounded_size(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
