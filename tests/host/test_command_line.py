@@ -142,7 +142,7 @@ def test_a_directory_of_the_user_s_without_room_or_disk(tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64M", "tmpfs", str(mine)], check=True)
     try:
         planned = json.loads(strata("plan", f"existing({mine})", "-w", "dd/seqwrite-sync(size=1G)", "--json").stdout)
-        assert planned["runnable"] == [] and "room for 64" in planned["skipped"][0]["reasons"][0]
+        assert planned["runnable"] == [] and "room for 62" in planned["skipped"][0]["reasons"][0]
         assert planned["directories"][str(mine)]["filesystem"] == "tmpfs"
         run = str(tmp_path / "run")
         done = strata("run", f"existing({mine})", "-w", "dd/seqwrite-sync(size=4M)", "--rounds", "1", "--out", run)
