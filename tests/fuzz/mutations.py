@@ -431,12 +431,16 @@ MUTATIONS: tuple[tuple[float, Mutation], ...] = (
 )
 
 
+# What a mutation raises that cannot be made of what the ones before it left.
+_NOT_MADE = (OSError, ValueError, LookupError, OverflowError, RecursionError, sqlite3.Error, struct.error)
+
+
 def mutate(directory: Path, outside: Path, chance: random.Random) -> list[str]:
     """The names of the mutations that were made."""
     kinds, weights = [kind for _, kind in MUTATIONS], [weight for weight, _ in MUTATIONS]
     chosen = chance.choices(kinds, weights, k=chance.choice([1, 1, 1, 2, 3]))
     # Last what the other mutations would stumble over themselves: they open the database too.
     for mutation in sorted(chosen, key=lambda kind: kind is beside):
-        with suppress(OSError, ValueError, sqlite3.Error, IndexError, OverflowError, struct.error):
+        with suppress(*_NOT_MADE):
             mutation(directory, outside, chance)
     return [mutation.__name__ for mutation in chosen]
