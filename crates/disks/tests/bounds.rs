@@ -22,7 +22,7 @@ fn explained(model: &str, bound: &Bound) -> Option<f64> {
         ("hdd-7200", "flushed", true) if *depth > 1 => Some(0.7),
         // The arm goes from reads to cached writes and back, and late requests go first.
         ("hdd-7200", "mixed", true) => Some(0.55),
-        // Reads in order meet on one die, which reads each unit of a page anew.
+        // Sequential reads meet on one die, which reads its page again for each unit.
         ("ssd-sata" | "nvme", "read", false) if *block_bytes == 4096 && *depth > 1 => Some(0.13),
         // Reads that meet on a die wait for each other; a die or a channel has several pieces of a large one.
         ("ssd-sata" | "nvme", "read", true) if *depth > 1 => Some(0.68),

@@ -172,7 +172,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _drop_changed(directory: Path, spec: MachineSpec, progress: Progress) -> None:
-    """A state that is not as it was saved is made anew. Every byte is read where figures are to be exact."""
+    """Make a state again that is not as it was saved. Read every byte where figures are to be exact."""
     if not directory.exists():
         return
     try:

@@ -56,7 +56,7 @@ def test_fio_accepts_the_options_of_every_preset(name: str, tmp_path: Path) -> N
 def test_the_checks_hold_on_this_machine_and_catch_what_fio_refuses() -> None:
     (engine,) = find(call("fio/randrw-75-25")).checks(call("fio/randrw-75-25"))
     assert subprocess.run(engine.argv, check=False, capture_output=True).returncode == 0
-    jobs = [("[a]\nrw=randread\nsize=1M\n", True), ("[a]\nrw=sideways\n", False), ("[a]\nblocks=1\n", False)]
+    jobs = [("[a]\nrw=randread\nsize=1M\n", True), ("[a]\nrw=sideways\n", False), ("[a]\niodepth=deep\n", False)]
     for content, fine in jobs:
         spec = call("fio:", content=content)
         (check,) = find(spec).checks(spec)
