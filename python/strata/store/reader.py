@@ -39,6 +39,8 @@ _NOT_SHOWN = "[not shown, nor what comes after it: failed trials left more than 
 
 # Of all trials together: about 1.5 GB. 10,000 trials of 30 s with 10 series each have 3 million.
 _MAX_POINTS = 10_000_000
+# Read to find these: ten trials of a whole day have 90 million, of all series, and 1,000 of a minute 6 million.
+_MAX_POINTS_READ = 100_000_000
 
 # What moved at the disks, for workloads that have no series of their own.
 _DISK_SERIES = ("disk.read_bytes", "disk.write_bytes")
@@ -339,17 +341,26 @@ def _trials(
         figures.setdefault(figure.trial, {})[figure.metric] = figure.value
     positions = {attempt: position for position, attempt in enumerate(visits)}
     found: list[TrialResult] = []
-    points = 0
+    ids: set[int] = set()
+    points = points_read = 0
     query = "SELECT id, attempt, workload, outcome, reason, at, wall_s, flags, notes FROM trial ORDER BY id"
     for row in rows.fetch(sql, rows.Trial, query):
+        # Pages of a table that lead back to each other give its rows without end, and each has its file read.
+        if row.id in ids:
+            raise BadRow("this run holds a trial twice; restore it from a copy.")
+        ids.add(row.id)
         if row.attempt not in visits:
             continue
         workload = _known(workloads, "workload", row.workload)
         visit, stack, round_ = visits[row.attempt]
-        courses = samples.read(directory, row.id, (*workload.metrics, *_DISK_SERIES)) if series else {}
+        count, courses = samples.read(directory, row.id, (*workload.metrics, *_DISK_SERIES)) if series else (0, {})
         points += sum(map(len, courses.values()))
-        if points > _MAX_POINTS:
-            raise BadRow(f"this run has series of more than {_MAX_POINTS} points; restore its samples from a copy.")
+        points_read += count
+        if points > _MAX_POINTS or points_read > _MAX_POINTS_READ:
+            raise BadRow(
+                f"this run has series of more than {_MAX_POINTS} points, or {_MAX_POINTS_READ} with those that no "
+                "report shows; restore its samples from a copy."
+            )
         found.append(
             TrialResult(
                 visit=visit,

@@ -47,19 +47,20 @@ def write(directory: Path, trial: int, series: Series) -> None:
         raise
 
 
-def read(directory: Path, trial: int, names: Sequence[str]) -> dict[str, tuple[tuple[float, float], ...]]:
-    """The named series that the trial has; {} when it left no samples. Points that are not finite are left out.
+def read(directory: Path, trial: int, names: Sequence[str]) -> tuple[int, dict[str, tuple[tuple[float, float], ...]]]:
+    """How many points the trial's file has, and those of the named series; (0, {}) when it left no samples. Points that
+    are not finite are left out.
 
     Raises StoreError when the file is not one that `write` makes: it may come from a stranger.
     """
     data = _content(directory, trial)
     if data is None:
-        return {}
+        return 0, {}
     try:
         table = parquet.check(data)
         if table.columns != _COLUMNS:
             raise ValueError(f"its columns are {', '.join(map(ascii, table.columns))}")
-        return _read(parquet.without_arrow_schema(data), names)
+        return table.rows, _read(parquet.without_arrow_schema(data), names)
     except ValueError as error:
         raise _refusal(path_of(directory, trial), str(error)) from error
 

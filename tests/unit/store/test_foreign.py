@@ -357,11 +357,38 @@ def test_points_that_are_not_finite_are_left_out(run: Path) -> None:
     assert reader.view(run, series=True).trials[0].series == {"speed": ((1.0, 1.0),)}
 
 
-def test_the_series_of_a_run_have_a_bound_together(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_MAX_POINTS", 1)
-    with pytest.raises(StoreError, match="more than 1 points"):
+@pytest.mark.parametrize("bound", ["_MAX_POINTS", "_MAX_POINTS_READ"])
+def test_the_series_of_a_run_have_a_bound_together(run: Path, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    monkeypatch.setattr(reader, bound, 1)
+    with pytest.raises(StoreError, match=r"more than 1 points|or 1 with"):
         reader.view(run, series=True)
     reader.view(run)
+
+
+def test_a_trial_whose_row_comes_back_has_its_file_read_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interior page all of whose children are the same page gives the rows of that page 400 times."""
+    with closing(sqlite3.connect(run / "strata.db")) as sql:
+        (root,) = sql.execute("SELECT rootpage FROM sqlite_master WHERE name = 'trial'").fetchone()
+    data = bytearray((run / "strata.db").read_bytes())
+    leaf = data[(root - 1) * 4096 : root * 4096]
+    assert leaf[0] == 13, "the rows of a few trials are on one page"
+    child = len(data) // 4096 + 1
+    page = bytearray(4096)
+    struct.pack_into(">BHHHBI", page, 0, 5, 0, 400, 4096 - 400 * 5, 0, child)
+    for cell in range(400):
+        where = 4096 - (cell + 1) * 5
+        struct.pack_into(">H", page, 12 + 2 * cell, where)
+        struct.pack_into(">IB", page, where, child, 1)
+    data[(root - 1) * 4096 : root * 4096] = page
+    data += leaf
+    struct.pack_into(">I", data, 28, len(data) // 4096)
+    (run / "strata.db").write_bytes(data)
+    reads: list[int] = []
+    real = samples.read
+    monkeypatch.setattr(samples, "read", lambda at, trial, names: (reads.append(trial), real(at, trial, names))[1])
+    with pytest.raises(StoreError, match="a trial twice"):
+        reader.view(run, series=True)
+    assert len(reads) == len(set(reads))
 
 
 # ------------------------------------------------------------ what grows faster than the file
