@@ -43,6 +43,8 @@ from strata.store.writer import PlannedVisit, Store
 # A machine that breaks down once may do so by chance; one that does so every time says something about the stack.
 _RETRIES = 2
 
+_HANGS = "look for a device that does not answer: a killed process lives on only while it waits for the kernel."
+
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
@@ -126,6 +128,11 @@ def _carry_out(bench: Workbench, site: Site, attempt: int, planned: PlannedVisit
     except (VisitFailed, BadInput) as error:  # BadInput: a layer that does not fit the device as it is now
         failure = str(error)
         ended = True
+    except UndoFailed as error:
+        # A trial left a process that cannot be killed, here or in a guest. Where that matters the removal fails too: a
+        # machine that is thrown away takes the process along.
+        failure = f"what a trial left running does not end: {'; '.join(error.failures)}; {_HANGS}"
+        ended = True
     except HostLost as error:
         gone = not isinstance(error, GuestLost)
         raise
@@ -157,7 +164,7 @@ def _remove(bench: Workbench, site: Site, attempt: int, cause: str | None, befor
     except UndoFailed as error:
         if not bench.sites.disposable:
             raise UndoFailed(error.failures, error.cause or cause) from error
-        return str(error)
+        return f"the stack could not be removed: {'; '.join(error.failures)}; its lab machine was thrown away."
     if bench.sites.disposable and (left := leaks.look(site.host) - before):
         return f"removing the stack left something behind: {', '.join(sorted(left))}; this is a defect of a layer."
     return None

@@ -112,6 +112,7 @@ class Host(FakeHost):
         self.failure: Callable[..., Exception] = CommandFailed
         self.standing: Iterator[str] = iter(())
         self.strays: list[str] = []
+        self.unkillable: list[str] = []
 
     def run(self, command: Command, *, check: bool = True) -> Completed:
         done = super().run(command, check=check)
@@ -123,6 +124,8 @@ class Host(FakeHost):
 
     def end_strays(self, marker: str) -> list[str]:
         self.commands.append(Command(("end-strays", marker)))
+        if self.unkillable:
+            raise UndoFailed([f"{each} was killed and still lives" for each in self.unkillable])
         return self.strays
 
     def words(self) -> list[str]:
@@ -381,19 +384,35 @@ def test_what_commands_left_running_is_ended_before_the_proof_and_before_the_rem
     assert len(notes) == 2 and all("daemon (process 7)" in note for note in notes)
 
 
-def test_a_process_that_will_not_end_is_what_could_not_be_removed(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stuck(marker: str) -> list[str]:
-        raise UndoFailed(["dd (process 7) was killed and still lives"])
-
-    monkeypatch.setattr(scene.host, "end_strays", stuck)
+def test_a_process_that_will_not_end_is_what_could_not_be_removed(scene: Scene) -> None:
+    scene.host.unkillable = ["dd (process 7)"]
     scene.host.broken = {"make-top-2"}
     with pytest.raises(UndoFailed) as caught:
         scene.go()
     assert "process 7" in str(caught.value) and "make-top-2" in str(caught.value), "both errors"
     assert not [word for word in scene.host.words() if word.startswith("undo")]
     assert len(scene.store.to_undo()) == 5
+
+
+def test_a_process_that_will_not_end_after_a_trial_keeps_the_machine_from_further_visits(scene: Scene) -> None:
+    scene.host.unkillable = ["dd (process 7)"]
+    with pytest.raises(UndoFailed, match=r"(?s)process 7.*strata clean"):
+        scene.go()
+    assert len(scene.store.open_visits()) == 1 and len(scene.store.to_undo()) == 5
+
+
+def test_one_that_ends_before_the_removal_fails_only_its_visit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([UndoFailed(["dd (process 7) was killed and still lives"])])  # after the trial alone
+
+    def end_strays(marker: str) -> list[str]:
+        for error in answers:
+            raise error
+        return []
+
+    monkeypatch.setattr(scene.host, "end_strays", end_strays)
+    failure = scene.go() or ""
+    assert "dd (process 7) was killed and still lives" in failure
+    assert scene.host.words()[-4:] == REMOVE and scene.store.to_undo() == []
 
 
 def test_the_commands_kept_of_a_visit_are_those_that_ran_in_their_order(scene: Scene) -> None:
@@ -541,3 +560,30 @@ def test_what_failed_in_a_lab_machine_is_thrown_away_and_not_undone(scene: Scene
     assert "it is not so" in (scene.go() or "")
     assert not set(REMOVE) & set(scene.host.words())
     assert scene.store.to_undo() == []
+
+
+def test_a_process_that_cannot_be_killed_fails_its_visit_in_a_lab_and_not_the_run(scene: Scene) -> None:
+    in_lab(scene)
+    scene.host.unkillable = ["fio (process 7)"]
+    failure = scene.go() or ""
+    assert "fio (process 7) was killed and still lives" in failure and "does not answer" in failure
+    assert "strata clean" not in failure, "the machine is gone, and there is nothing to clean"
+    (failed,) = reader.view(scene.store.directory).failed
+    assert failed.reason == failure
+    assert not set(REMOVE) & set(scene.host.words()), "nothing is undone where such a process may hold it"
+    assert scene.store.to_undo() == [] and scene.store.open_visits() == [] and scene.store.quarantined() is None
+
+
+def test_a_removal_that_fails_in_a_lab_advises_no_clean(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strata.run.journal._UNDO_PAUSE_S", 0.0)
+    in_lab(scene)
+    broken = scene.host.run
+
+    def run(command: Command, *, check: bool = True) -> Completed:
+        if command.argv[0] == "undo-top-2":
+            raise CommandFailed(command.argv, 1, "", "target is busy")
+        return broken(command, check=check)
+
+    monkeypatch.setattr(scene.host, "run", run)
+    failure = scene.go() or ""
+    assert "target is busy" in failure and "strata clean" not in failure
