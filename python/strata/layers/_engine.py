@@ -200,11 +200,11 @@ free_loops() {
 remove_root() {
   [ -e "$root" ] || return 0
   if [ "$(stat --file-system --format=%T -- "$root")" = btrfs ]; then
+    # All writable first: from a read-only subvolume no other inside it can be deleted.
+    find "$root" -inum 256 -type d -exec sh -c '
+      for volume; do btrfs property set -f -ts "$volume" ro false 2>/dev/null || :; done' sh {} + || return 1
     find "$root" -depth -inum 256 -type d -exec sh -c '
-      for volume; do
-        btrfs property set -f -ts "$volume" ro false 2>/dev/null
-        btrfs --quiet subvolume delete -- "$volume" >/dev/null || exit 1
-      done' sh {} + || return 1
+      for volume; do btrfs --quiet subvolume delete -- "$volume" >/dev/null || exit 1; done' sh {} + || return 1
   fi
   if [ -e "$root" ]; then rm -rf --one-file-system -- "$root"; fi
 }
