@@ -191,10 +191,7 @@ def _judge(host: Host, name: str, path: str, *, wiped: bool, ours: bool = False)
         time.sleep(pause_s)
     reasons = [*lasting, *passing]
     if not wiped:
-        carried = [*device_use.signatures(host, found)]
-        excused = ours and found.is_numbered()
-        # A signature says more of the same.
-        reasons += carried if carried or excused else device_use.content(host, found)
+        reasons += device_use.contents(host, found, excused=ours and found.is_numbered())
     return found, reasons
 
 

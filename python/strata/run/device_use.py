@@ -43,6 +43,16 @@ exit 0"""
 # anywhere. A mapping lasts when the descriptor was closed.
 _OPEN_FILES = "find -L /proc/[0-9]*/fd /proc/[0-9]*/map_files -maxdepth 1 -inum \"$1\" -printf '%D %p\\n' 2>/dev/null"
 
+# A read that never ends cannot be killed, and who waits for it waits without end. So timeout(1) ends this shell, which
+# leaves the program to itself: that ends with its read.
+_LEAVING = """trap 'kill -KILL "$program"; exit' USR1; "$@" & program=$!; wait "$program\""""
+_IN_TIME = ("timeout", "--foreground", "--signal=USR1")
+_NOT_IN_TIME = 124
+
+# The engine reads no longer than 2 s, unless one read takes longer.
+_CONTENT_S = 4
+_SIGNATURES_S = 30
+
 _MOST_SHOWN = 3
 
 # Without NAME lsblk gives a list instead of a tree.
@@ -152,12 +162,29 @@ def passing(host: Host, found: Found) -> Iterator[str]:
     yield from _open_backing_file(host, found)
 
 
-def signatures(host: Host, found: Found) -> Iterator[str]:
-    """What it carries."""
+def contents(host: Host, found: Found, *, excused: bool) -> list[str]:
+    """Why what it holds keeps it from being written to. `excused`: not for data that no signature explains."""
+    try:
+        unexplained = [] if excused else [*_unexplained(host, found)]
+        # A signature says more of the same.
+        return [*_signatures(host, found)] or unexplained
+    except _NoAnswerError as error:
+        return [
+            f"{found.name} does not answer: reading it did not end in {error.seconds} s; see dmesg and `dmsetup info`."
+        ]
+
+
+class _NoAnswerError(Exception):
+    def __init__(self, seconds: int) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+def _signatures(host: Host, found: Found) -> Iterator[str]:
     names: set[str] = set()
     # the partitions too: a table may be gone from the device and still be known to the kernel
     for part in found.parts():
-        listed = read(host, "wipefs", "--no-act", "--json", "--", part["path"])
+        listed = _read_in_time(host, _SIGNATURES_S, "wipefs", "--no-act", "--json", "--", part["path"])
         # some versions say nothing at all of a blank device
         for signature in json.loads(listed)["signatures"] if listed else []:
             names.add(_SIGNATURE_NAMES.get(signature["type"], f"a signature of {signature['type']}"))
@@ -168,9 +195,9 @@ def signatures(host: Host, found: Found) -> Iterator[str]:
         )
 
 
-def content(host: Host, found: Found) -> Iterator[str]:
-    """What it holds that no signature explains; also when it cannot be shown to be empty in bounded time."""
-    seen = read_json(host, host.engine, "device", "--content", found.node)["content"]
+def _unexplained(host: Host, found: Found) -> Iterator[str]:
+    """What it holds without regard to signatures; also when it cannot be shown to be empty in bounded time."""
+    seen = json.loads(_read_in_time(host, _CONTENT_S, host.engine, "device", "--content", found.node))["content"]
     if seen["empty"]:
         return
     then = f"if nothing on it is needed any more, add --wipe {found.name}."
@@ -182,6 +209,16 @@ def content(host: Host, found: Found) -> Iterator[str]:
         )
     else:
         yield f"{found.name} cannot be shown to be empty: {seen['unread']}{_unnumbered(found)}; {then}"
+
+
+def _read_in_time(host: Host, seconds: int, *argv: str) -> str:
+    """Standard output. Raises CommandFailed, _NoAnswerError."""
+    done = host.run(Command((*_IN_TIME, str(seconds), "sh", "-c", _LEAVING, "sh", *argv)), check=False)
+    if done.exit_code == _NOT_IN_TIME:
+        raise _NoAnswerError(seconds)
+    if done.exit_code:
+        raise CommandFailed(argv, done.exit_code, done.stdout, done.stderr)
+    return done.stdout.strip()
 
 
 def _unnumbered(found: Found) -> str:

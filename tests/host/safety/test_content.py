@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from strata.run import device_use
+from strata.errors import Refused
+from strata.run import claims, device_use
 
 from .contents import HELD, MIB, NOISE, SIGNED, at
 from .machine import Device, Machine, output, signatures, untouched
@@ -146,22 +150,57 @@ def test_what_is_read_is_bounded(machine: Machine) -> None:
     }
 
 
-def test_of_a_very_slow_device_little_is_read_and_it_is_not_called_empty(machine: Machine) -> None:
+@contextmanager
+def slowed_down(device: Device, bytes_per_s: int) -> Iterator[Path]:
+    """The control group whose processes read it no faster."""
     if not (BLKIO / "blkio.throttle.read_bps_device").exists():
         pytest.skip("nothing to slow a device down with: no blkio.throttle of cgroup v1 at /sys/fs/cgroup/blkio")
-    device = machine.device(1024)
     group = BLKIO / f"strata-test-{os.getpid()}"
     group.mkdir()
-    machine.later(group.rmdir)
     number = Path(f"/sys/block/{Path(device.node).name}/dev").read_text().strip()
-    (group / "blkio.throttle.read_bps_device").write_text(f"{number} {MIB // 2}")
-    join = ("sh", "-c", 'echo $$ >"$1/cgroup.procs" && shift && exec timeout 30 "$@"', "sh", str(group))
-    # All that it reads of a device that answers would take more than a minute.
-    state = json.loads(output(*join, machine.host.engine, "device", "--content", device.node))
+    limit = group / "blkio.throttle.read_bps_device"
+    try:
+        limit.write_text(f"{number} {bytes_per_s}")
+        yield group
+    finally:
+        limit.write_text(f"{number} 0")
+        while (group / "cgroup.procs").read_text():  # what was waiting for its read ends now
+            time.sleep(0.02)
+        group.rmdir()
+
+
+def test_of_a_very_slow_device_little_is_read_and_it_is_not_called_empty(machine: Machine) -> None:
+    device = machine.device(1024)
+    with slowed_down(device, MIB // 2) as group:
+        join = ("sh", "-c", 'echo $$ >"$1/cgroup.procs" && shift && exec timeout 30 "$@"', "sh", str(group))
+        # All that it reads of a device that answers would take more than a minute.
+        state = json.loads(output(*join, machine.host.engine, "device", "--content", device.node))
     content = state["content"]
     assert content["empty"] is False and content["found"] == []
     assert "too slow" in content["unread"]
     assert content["bytes_read"] < 8 * MIB
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_a_device_that_does_not_answer_is_refused_in_bounded_time(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, ours: bool
+) -> None:
+    """Its first read never ends, and no signal ends who waits for it. `ours`: only signatures are asked for."""
+    monkeypatch.setattr("strata.run.device_use._SIGNATURES_S", 4)
+    device = machine.device(1024)
+    (disk,) = machine.claim(device.name)
+    given = replace(disk, device=device.name, identity=disk.identity if ours else None)
+    (line,) = (line for line in Path("/proc/self/cgroup").read_text().splitlines() if ":blkio:" in line)
+    before = BLKIO / line.split(":", 2)[2].removeprefix("/")
+    with slowed_down(device, 1) as group:
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        began = time.monotonic()
+        try:
+            with pytest.raises(Refused, match="does not answer: reading it did not end in 4 s"):
+                claims.claim(machine.host, [given], wipe=())
+        finally:
+            (before / "cgroup.procs").write_text(str(os.getpid()))
+        assert time.monotonic() - began < 15
 
 
 def test_what_was_written_behind_the_page_cache_is_found(machine: Machine) -> None:

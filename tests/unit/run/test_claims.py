@@ -101,8 +101,8 @@ def test_looking_changes_nothing() -> None:
     machine = Machine({})
     claims.claim(machine, [Disk("hdd", 0, BY_ID)], ())
     programs = {command.argv[0] for command in machine.commands}
-    assert programs == {"strata-engine", "lsblk", "losetup", "wipefs", "sh"}
-    assert all("--no-act" in command.argv for command in machine.commands if command.argv[0] == "wipefs")
+    assert programs == {"strata-engine", "lsblk", "losetup", "timeout", "sh"}
+    assert all("--no-act" in command.argv for command in machine.commands if "wipefs" in command.argv)
     assert not machine.files
 
 
@@ -271,6 +271,15 @@ def test_a_check_that_fails_refuses(part: str) -> None:
     assert len(told) == 1
     assert "cannot be examined" in told[0] or "cannot be claimed" in told[0]
     assert told[0].endswith(".")
+
+
+@pytest.mark.parametrize(("part", "seconds"), [("strata-engine device --content", 4), ("wipefs --no-act", 30)])
+def test_a_device_that_does_not_answer_is_refused(part: str, seconds: int) -> None:
+    answers: dict[str, Answer] = {part: failed(exit_code=124)}  # of timeout(1)
+    assert reasons(answers, wipe=()) == (
+        f"{BY_ID} does not answer: reading it did not end in {seconds} s; see dmesg and `dmsetup info`.",
+    )
+    assert claim(answers, wipe=(BY_ID,)), "its content is not asked for"
 
 
 @pytest.mark.parametrize("part", ["strata-engine device", "lsblk --all", "wipefs --no-act"])
