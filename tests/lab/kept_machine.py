@@ -38,10 +38,10 @@ class KeptMachine:
     """`strata --on ssh:lab` reaches it with `environment`."""
 
     environment: dict[str, str]
-    _host: ServedHost
+    host: ServedHost
 
     def run(self, script: str, *words: str, timeout_s: float = 600.0) -> Completed:
-        return self._host.run(Command(("sh", "-c", script, "sh", *words), timeout_s=timeout_s))
+        return self.host.run(Command(("sh", "-c", script, "sh", *words), timeout_s=timeout_s))
 
 
 @contextmanager

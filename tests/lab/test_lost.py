@@ -71,6 +71,32 @@ def test_a_machine_that_panics_in_a_visit_is_tried_three_times_and_told_of(tmp_p
     assert "lost" in failed.reason
 
 
+# The device-mapper device of the stack stops to answer, and a program reads it.
+HANG = """#!/bin/sh
+device=$(dmsetup ls --target linear | cut -f 1)
+[ -n "$device" ] || exit 0
+dmsetup suspend --nolockfs "$device"
+dd if="/dev/mapper/$device" of=/dev/null iflag=direct bs=4096 count=1 &
+sleep 1
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_cannot_be_killed_fails_its_visit_and_the_run_goes_on(tmp_path: Path) -> None:
+    script = tmp_path / "hang.sh"
+    script.write_text(HANG)
+    script.chmod(0o755)
+    stacks = ["disk | dm(linear)", "disk | ext4"]
+    view = lab_run(tmp_path / "run", stacks, f"command:{script}")
+    (failed,) = view.failed
+    assert failed.stack == "disk | dm(linear)"
+    assert re.search(r"dd \(process \d+\) was killed and still lives", failed.reason), failed.reason
+    assert "strata clean" not in failed.reason
+    (trial,) = view.trials
+    assert (trial.stack, trial.outcome) == ("disk | ext4", Outcome.OK), trial.reason
+    assert machines_of(tmp_path / "run") == [] and reader.status(tmp_path / "run").visits_done == 2
+
+
 def _lost(directory: Path) -> list[tuple[str, str]]:
     with sqlite3.connect(f"file:{directory / 'strata.db'}?mode=ro", uri=True) as sql:
         return sql.execute("SELECT reason, console FROM lost").fetchall()
