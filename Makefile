@@ -57,7 +57,7 @@ test-host: setup-test
 	$(VENV)/pytest tests/host tests/fault
 
 test-machines: setup-test lab
-	$(VENV)/pytest tests/lab/test_layers.py tests/lab/test_exact.py
+	$(VENV)/pytest tests/lab/test_layers.py tests/lab/test_exact.py tests/lab/test_claimed_devices.py
 
 # All that boots lab machines, known answers and broken machines too; every layer by the virtual clock: `make exact`.
 test-lab: setup-test lab
