@@ -106,6 +106,15 @@ class Layout:
             found[at : at + 1] = [(found[at][0], path, number) for number, path in enumerate(volumes, start=1)]
         return [(layer, path) for layer, path, whose in found if tenant is None or whose == tenant]
 
+    def holders(self, guest: Guest | None = None) -> tuple[str, ...]:
+        """The paths of everything on one machine that may hold data back, top to bottom: file systems, images and
+        block devices. Of a directory of the user's, the file system and not the disks: they are not ours to flush."""
+        every = [placed.provides for placed in reversed(self.layers)]
+        return tuple(dict.fromkeys(own.path for own in every if own.kind in _HOLDERS and own.guest == guest))
+
+
+_HOLDERS = frozenset({Kind.BLOCK, Kind.DIRECTORY, Kind.IMAGE})
+
 
 def _by_turns(level: Sequence[Placed]) -> list[tuple[Placed, Step]]:
     turns = zip_longest(*([(placed, step) for step in placed.steps()] for placed in level))

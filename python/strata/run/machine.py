@@ -13,6 +13,13 @@ from typing import Any
 from strata.errors import WorkloadFailed
 from strata.model import Measured, Metric
 
+FLUSH = Metric(
+    "host.flush_s",
+    "s",
+    "lower",
+    "time to empty page cache and disks' write caches before the clock of the trial started, all its machines together",
+)
+
 HOST_METRICS = (
     Metric("host.cpu_busy_pct", "%", "lower", "processor time in use, all processors, of the whole machine"),
     Metric("host.cpu_user_s", "s", "lower", "processor time in user mode, of the whole machine"),
@@ -21,6 +28,7 @@ HOST_METRICS = (
     Metric("host.cpu_per_io_us", "us", "lower", "busy processor time per I/O that reached the disks"),
     Metric("host.cpu_per_gib_s", "s/GiB", "lower", "busy processor time per GiB the application moved"),
     Metric("host.dirty_max_bytes", "bytes", "neither", "most data waiting in memory to be written"),
+    FLUSH,
     Metric("psi.cpu_some_pct", "%", "lower", "share of the time in which something waited for a processor"),
     Metric("psi.io_some_pct", "%", "lower", "share of the time in which something waited for I/O"),
     Metric("psi.io_full_pct", "%", "lower", "share of the time in which everything waited for I/O"),

@@ -69,6 +69,7 @@ class Outside:
     guests: Sequence[Guest]
     directory: str
     starter: Host | None = None
+    holders: Sequence[str] = ()  # what holds data of the stack there, top to bottom
     _count: int = 0
 
     def watch(self, at_most_s: float) -> Watch:

@@ -240,9 +240,12 @@ def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_
             number += 1
             trial = workload.plan(call, target, scratch, 0)
             about = (_ENGINE, devices, trial, target, scratch)
-            planned = trial_steps.trial_steps(*about, top.rehearsals, top.inside, top.pid_file)
+            holders = laid_out.holders(top.guest)
+            planned = trial_steps.trial_steps(*about, top.rehearsals, top.inside, top.pid_file, holders)
             *before, measure = planned.until_measured()
             commands = [(top.guest, Command(argv)) for argv in before]
+            if top.guest is not None:
+                commands += [(None, trial_steps.quiesce(laid_out.holders())), (None, trial_steps.FORGET)]
             commands += [(each.guest, each.begin) for each in top.meanwhile]
             commands.append((top.guest, Command(measure)))
             commands += [(each.guest, each.end) for each in top.meanwhile]

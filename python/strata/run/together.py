@@ -23,7 +23,7 @@ from strata.model import Call, Command, Completed, Guest, Measured, Metric, Outc
 from strata.run import machine, trial, trial_steps
 from strata.run.at_once import at_once
 from strata.run.outside import QEMU, Outside, Watched
-from strata.run.trial import Bench, Done, Trial
+from strata.run.trial import Bench, Done, Start, Trial
 from strata.run.trial_steps import TrialSteps
 from strata.units import human_time
 
@@ -140,7 +140,7 @@ class Part:
     plan: TrialPlan = field(init=False)
     own_gate: bool = field(init=False)
     steps: TrialSteps = field(init=False)
-    cold: bool = False
+    start: Start = field(init=False)
     ended: list[Completed] = field(default_factory=list)
     clock: Clock = SAME  # of its machine
     began: float = 0.0  # its load, Unix time by the controller's clock
@@ -200,6 +200,7 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
             part.bench.rehearsals,
             part.bench.inside,
             part.bench.pid_file,
+            part.bench.holders,
         )
     inside = parts[0].host is not outside.host
     watched: Watched | None = None
@@ -223,7 +224,7 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
             trial.see_that_it_lives(part.bench, part.failed)
     if failed or any(part.stopped for part in parts):
         return Together(tuple(_failed(part, failed, at) for part in parts), {}, {})
-    shared = _windows(parts)
+    shared = {**_windows(parts), machine.FLUSH.name: sum(part.start.flush_s for part in parts)}
     if watched is not None:
         # It was watched from before the loads began until their programs had ended.
         began_s, ended_s = min(part.began for part in parts), max(part.began + part.took_s for part in parts)
@@ -245,7 +246,8 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
 
 def _prepare(parts: Sequence[Part], inside: bool) -> None:
     """What comes before the clock starts: in guests at the same time, on one machine, which takes one command at a
-    time, one after the other. Then memory forgets all of it. Raises VisitFailed, GuestLost, Interrupted."""
+    time, one after the other. Then it is written out, and memory forgets all of it; the last part finds what those
+    before it left on the machine that carries all. Raises VisitFailed, GuestLost, Interrupted."""
 
     def prepare(part: Part) -> None:
         try:
@@ -263,7 +265,11 @@ def _prepare(parts: Sequence[Part], inside: bool) -> None:
     for part in parts:
         if part.failed is not None:
             raise part.failed
-        part.cold = trial.forget(part.bench, part.steps)
+        try:
+            part.start = trial.quiesce(part.bench, part.steps)
+        except VisitFailed as error:
+            part.failed = error
+            raise
 
 
 def _gated(part: Part) -> tuple[str, ...]:
@@ -429,9 +435,9 @@ def _ended(part: Part, inside: bool, shared: Mapping[str, float], at: float) -> 
     assert part.read is not None
     measured, samples = part.read
     settled = trial.settled_of(part.workload, part.call, measured)
-    done = Done(measured, samples, None, part.cold)
+    done = Done(measured, samples, None, part.start)
     own = trial.judged(part.bench, part.workload, part.call, part.plan, done, at, _typed(part), part.steps, settled, [])
-    figures = own.figures or {}
+    figures = {name: value for name, value in (own.figures or {}).items() if name != machine.FLUSH.name}
     if not inside:  # the machine is everybody's
         figures = {name: value for name, value in figures.items() if not name.startswith(("host.", "psi."))}
     flags = own.flags

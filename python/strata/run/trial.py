@@ -70,6 +70,7 @@ class Bench:
     pid_file: str | None = None  # of the guest's QEMU, where `inside` goes into one
     outside: Outside | None = None  # `host` is a guest: how the machine that carries it is watched meanwhile
     meanwhile: tuple[tuple[Host, Meanwhile], ...] = ()  # what layers do while it is measured, and where
+    holders: tuple[str, ...] = ()  # what holds data of the stack on `host`, top to bottom
 
 
 def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: str, seed: int) -> Trial:
@@ -80,13 +81,14 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     at = host.now()
     plan = workload.plan(call, target, scratch, seed)
     about = (host.engine, bench.devices, plan, target, scratch)
-    steps = trial_steps.trial_steps(*about, bench.rehearsals, bench.inside, bench.pid_file)
+    steps = trial_steps.trial_steps(*about, bench.rehearsals, bench.inside, bench.pid_file, bench.holders)
     typed = steps.until_measured()
     longer = _twice_as_long(call)
     flags: list[str] = []
     ended: list[Completed] = []
     try:
-        cold = ready(bench, steps)
+        prepare(bench, steps)
+        start = quiesce(bench, steps)
         at = host.now()
         measured, samples, outer = _measure(bench, workload, call, plan, steps, ended)
         settled = settled_of(workload, call, measured)
@@ -94,11 +96,12 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
             flags.append("extended")
             plan = workload.plan(longer, target, scratch, seed)
             about = (host.engine, bench.devices, plan, target, scratch)
-            steps = trial_steps.trial_steps(*about, inside=bench.inside, pid_file=bench.pid_file)
+            steps = trial_steps.trial_steps(*about, inside=bench.inside, pid_file=bench.pid_file, holders=bench.holders)
             # On the same data, unless the program would not find the files that it knows of.
             steps = replace(steps, make=(), prepare=steps.prepare if plan.uses_up else ())
             typed += steps.until_measured()
-            cold = ready(bench, steps) and cold
+            prepare(bench, steps)
+            start = quiesce(bench, steps)
             at = host.now()
             measured, samples, outer = _measure(bench, workload, longer, plan, steps, ended)
             settled = settled_of(workload, call, measured)
@@ -108,8 +111,17 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
         commands = (*typed, *(command.argv for command in steps.remove))
         return Trial(Outcome.FAILED, str(error), at, None, commands, tuple(flags), evidence=evidence)
     return judged(
-        bench, workload, call, plan, Done(measured, samples, outer, cold), at, tuple(typed), steps, settled, flags
+        bench, workload, call, plan, Done(measured, samples, outer, start), at, tuple(typed), steps, settled, flags
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a trial starts from."""
+
+    cold: bool  # memory forgot what was prepared, on all its machines
+    flush_s: float  # for emptying page cache and write caches
+    notes: tuple[str, ...]  # what was not emptied
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +131,7 @@ class Done:
     measured: Measured
     samples: machine.Samples
     outer: Watched | None  # of the machine outside
-    cold: bool  # memory forgot what was prepared
+    start: Start
 
 
 def judged(
@@ -135,11 +147,11 @@ def judged(
     flags: list[str],
 ) -> Trial:
     """Pure: the figures of a trial that came to its end, with what has to be said of them."""
-    measured, samples, outer, cold = done.measured, done.samples, done.outer, done.cold
+    measured, samples, outer, start = done.measured, done.samples, done.outer, done.start
     longer = _twice_as_long(call)
     figures = dict(measured.metrics)
     extra = list(measured.extra)
-    notes = list(measured.notes)
+    notes = [*measured.notes, *start.notes]
     if settled is not None and settled.steady is False:
         flags.append("unsteady")
         notes.append(settled.why)
@@ -168,10 +180,11 @@ def judged(
     if not bench.devices and bench.outside is None:
         where = f"this {bench.filesystem}" if bench.filesystem else "this directory"
         notes.append(f"no block device is known below {where}: what of the traffic reached a disk is not known")
-    if not cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes):
+    if not start.cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes):
         flags.append("cached")
-    if not cold:
+    if not start.cold:
         notes.append("memory could not be cleared of what was prepared, which only root may: it may have served reads")
+    found[machine.FLUSH.name] = start.flush_s
     figures.update({name: value for name, value in found.items() if name in bench.declared})
     return Trial(
         Outcome.OK,
@@ -192,27 +205,29 @@ def judged(
     )
 
 
-def ready(bench: Bench, steps: TrialSteps) -> bool:
-    """All that comes before the clock starts, but for the directories; whether memory forgot what was prepared."""
-    prepare(bench, steps)
-    return forget(bench, steps)
-
-
 def prepare(bench: Bench, steps: TrialSteps) -> None:
+    """All that the clock does not see, but for the directories and for `quiesce`."""
     host = bench.host
     for path, content in steps.put.items():
         host.write(path, content)
-    for command in (*steps.prepare, *steps.rehearse, *steps.flush):
+    for command in (*steps.prepare, *steps.rehearse):
         host.run(command)
 
 
-def forget(bench: Bench, steps: TrialSteps) -> bool:
-    """Whether memory did, also that of the machine below a guest: or one whose disk is cached there would be measured
-    warm."""
-    host = bench.host
-    hosts = [host] if bench.outside is None or bench.outside.host is host else [host, bench.outside.host]
-    # an ordinary user may measure existing(PATH), and may not do this
-    return all(each.run(steps.forget, check=False).exit_code == 0 for each in hosts)
+def quiesce(bench: Bench, steps: TrialSteps) -> Start:
+    """Write out what is left of the preparation and of earlier trials, then make memory forget it. Of a guest's trial
+    first in the guest and then on the machine that carries it, where disks may be cached as well."""
+    host, outside = bench.host, bench.outside
+    flushed = [host.run(command) for command in steps.flush]
+    cold, problems = True, []
+    below = [] if outside is None or outside.host is host else [(outside.host, trial_steps.quiesce(outside.holders))]
+    for each, command in ((host, steps.quiesce), *below):
+        flushed.append(each.run(command))
+        problems += flushed[-1].stdout.splitlines()
+        # an ordinary user may measure existing(PATH), and may not do this
+        cold = each.run(steps.forget, check=False).exit_code == 0 and cold
+    notes = (f"the trial did not start with empty write caches: {'; '.join(problems)}",) if problems else ()
+    return Start(cold, sum(each.duration_s for each in flushed), notes)
 
 
 @contextmanager

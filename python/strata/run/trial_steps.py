@@ -3,7 +3,7 @@ store keeps of a trial come from here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strata.model import Command, Kind, Provides, Target, TrialPlan
@@ -13,8 +13,32 @@ from strata.run import machine
 _GRACE_S = 60.0
 _SAMPLE_INTERVAL = "100ms"
 
+# Writing out may take long: a page cache full of small random writes, on a slow disk. A full write cache of a modelled
+# disk takes about a minute, and Linux gives up on a flush that a disk does not answer in about that time.
+_WRITE_OUT_S = 1800.0
+
 FORGET = Command(("sh", "-c", "echo 3 >/proc/sys/vm/drop_caches"))
 _WRITE = 'printf %s "$2" >"$1"'
+
+# $@ is what holds data of the stack on one machine, top to bottom. udev reads a device whenever a program that wrote to
+# it closes it; it takes in what was closed before it answers `settle`, and probes in the background otherwise.
+# fsync(2) of a block device writes out its pages and flushes the cache of the disk; `blockdev --flushbufs` sends no
+# flush. The device is opened for reading, so udev does not look at it again. What is not there holds nothing.
+# syncfs(2) of ZFS writes its log alone; only root may make a pool write the rest.
+# Prints a line for each problem.
+_QUIESCE = """\
+if [ -S /run/udev/control ]; then
+  udevadm settle --timeout=60 || echo "udev was still at work after 60 s and may read the devices during the trial"
+fi
+for path; do
+  [ -e "$path" ] || continue
+  if [ -b "$path" ]; then sync -- "$path"; else sync --file-system -- "$path"; fi 2>&1
+  if [ "$(stat --file-system --format=%T -- "$path")" = zfs ] && [ "$(id -u)" = 0 ]; then
+    pool=$(df --output=source -- "$path" | tail -n 1)
+    zpool sync "${pool%%/*}" 2>&1
+  fi
+done
+:"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +49,8 @@ class TrialSteps:
     put: Mapping[str, str]  # path -> content
     prepare: tuple[Command, ...]
     rehearse: tuple[Command, ...]  # what is measured, without being measured: a cache is warm after it
-    flush: tuple[Command, ...]  # what was prepared goes to the disk,
+    flush: tuple[Command, ...]  # what was prepared goes out of the page cache,
+    quiesce: Command  # with what earlier trials left, out of the caches of all layers and disks,
     forget: Command  # and out of memory; only root may
     measure: Command  # the engine, and under it the workload: the only one on the clock
     samples: str  # path of what the engine writes
@@ -34,7 +59,7 @@ class TrialSteps:
     def until_measured(self) -> list[tuple[str, ...]]:
         """All but the removal, as typed: a file that is written is a command too."""
         written = [("sh", "-c", _WRITE, "sh", path, content) for path, content in self.put.items()]
-        commands = (*self.prepare, *self.rehearse, *self.flush, self.forget, self.measure)
+        commands = (*self.prepare, *self.rehearse, *self.flush, self.quiesce, self.forget, self.measure)
         return [*(c.argv for c in self.make), *written, *(c.argv for c in commands)]
 
     def typed(self) -> list[tuple[str, ...]]:
@@ -57,9 +82,10 @@ def trial_steps(
     rehearsals: int = 0,
     inside: tuple[str, ...] = (),
     pid_file: str | None = None,
+    holders: Sequence[str] = (),
 ) -> TrialSteps:
     """`devices`: (layer, path) of what is sampled; their names in the samples are d0, d1 ... `pid_file`: of the guest's
-    QEMU, where the trial is a command that goes into it.
+    QEMU, where the trial is a command that goes into it. `holders`: what holds data of the stack, top to bottom.
 
     `inside`: what precedes the commands of a trial in a container. The engine samples from outside, and `scratch` is
     the same directory in there.
@@ -78,6 +104,7 @@ def trial_steps(
         prepare=_within(inside, *plan.prepare),
         rehearse=_within(inside, plan.measure, *(plan.prepare if plan.uses_up else ())) * rehearsals,
         flush=_within(inside, *flush(target)),
+        quiesce=quiesce((target.path, *holders) if target.kind is Kind.BLOCK else holders),
         forget=FORGET,
         measure=Command(measure, plan.measure.timeout_s + _GRACE_S, plan.measure.stdin),
         samples=samples,
@@ -100,8 +127,13 @@ def _within(inside: tuple[str, ...], *commands: Command) -> tuple[Command, ...]:
 
 
 def flush(target: Target) -> tuple[Command, ...]:
+    """Of the file system that a directory is on, as it is seen from where the workload runs."""
     if target.kind is Kind.DIRECTORY:
-        return (Command(("sync", "--file-system", target.path)),)
-    if target.kind is Kind.BLOCK:
-        return (Command(("blockdev", "--flushbufs", target.path)),)
+        return (Command(("sync", "--file-system", target.path), _WRITE_OUT_S),)
     return ()
+
+
+def quiesce(holders: Sequence[str]) -> Command:
+    """Wait for udev and empty the write caches of `holders`, from the top of a stack to its disks: what an upper one
+    writes out dirties those below. It succeeds where one cannot be emptied, and prints a line about it."""
+    return Command(("sh", "-c", _QUIESCE, "sh", *dict.fromkeys(holders)), _WRITE_OUT_S)

@@ -286,6 +286,7 @@ def _parts(
             pid_file=top.pid_file,
             outside=outside,
             meanwhile=_meanwhile(machines, top),
+            holders=plan.holders(top.guest),
         )
         parts.append(_part(own, load, tenant, top, f"{plan.scratch}/{number + len(parts)}"))
     return parts
@@ -376,6 +377,7 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
         plan.top.pid_file,
         outside,
         _meanwhile(machines, plan.top),
+        plan.holders(inside),
     )
 
 
@@ -386,4 +388,4 @@ def _meanwhile(machines: Machines, top: Provides) -> tuple[tuple[Host, Meanwhile
 def _outside(machines: Machines, plan: layout.Layout) -> Outside:
     starter = machines.starter(plan.guests[0]) if plan.guests else machines.outer
     another = None if starter is machines.outer else starter
-    return Outside(machines.outer, plan.block_devices(), plan.guests, plan.scratch, another)
+    return Outside(machines.outer, plan.block_devices(), plan.guests, plan.scratch, another, plan.holders())

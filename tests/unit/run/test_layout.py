@@ -45,6 +45,21 @@ def test_no_two_layers_share_a_place() -> None:
     assert len(set(grants)) == 3
 
 
+def test_what_holds_data_back_is_named_from_the_top_to_the_disks_each_once() -> None:
+    laid = lay_out("2*hdd | scheduler(none) | md(raid1) | ext4 | raw | vm | xfs", FILES)
+    by_layer = {placed.node.call.name: placed.provides.path for placed in laid.layers}
+    disks = [placed.provides.path for placed in laid.layers if placed.node.call.name == "disk"]
+    outside = (by_layer["raw"], by_layer["ext4"], by_layer["md"], *reversed(disks))
+    assert laid.holders() == outside
+    assert laid.holders(laid.top.guest) == (by_layer["xfs"], by_layer["vm"])
+
+
+def test_of_a_directory_of_the_users_only_the_file_system_is_flushed() -> None:
+    laid = lay_out("existing(/srv)", ())
+    (path,) = laid.holders()
+    assert path == laid.top.path and path.startswith("/srv/strata-")
+
+
 def test_an_attempt_has_places_of_its_own_and_the_same_ones_every_time() -> None:
     once, again, other = (lay_out("hdd | ext4", FILES, attempt=n) for n in (7, 7, 8))
     assert [p.place for p in once.layers] == [p.place for p in again.layers]

@@ -27,6 +27,7 @@ from strata.model import (
     WorkloadInfo,
 )
 from strata.run import trial, trial_steps
+from strata.run.outside import Outside
 
 SPEED = Metric("speed", "MiB/s", "higher")
 RISING = tuple((t, 100.0 + 10 * t) for t in range(40))
@@ -139,7 +140,8 @@ def test_memory_is_cleared_before_the_repeat_too() -> None:
     assert result.flags == ("extended", "unsteady")
     words = ["prepare", "sync", "drop_caches", "measure"]
     order = [word for command in host.commands for word in words if any(word in part for part in command.argv)]
-    assert order == [*words, "sync", "drop_caches", "measure"]
+    again = ["sync", "sync", "drop_caches", "measure"]
+    assert order == ["prepare", *again, *again], "the file system, then all that holds data back, then memory"
 
 
 def test_what_a_load_has_used_up_is_prepared_again_before_the_repeat() -> None:
@@ -147,7 +149,7 @@ def test_what_a_load_has_used_up_is_prepared_again_before_the_repeat() -> None:
     assert run(Load(RISING, uses_up=True), host=host).flags == ("extended", "unsteady")
     words = ["prepare", "sync", "drop_caches", "measure"]
     order = [word for command in host.commands for word in words if any(word in part for part in command.argv)]
-    assert order == [*words, *words]
+    assert order == ["prepare", "sync", "sync", "drop_caches", "measure"] * 2
 
 
 def test_what_a_rehearsal_has_used_up_is_prepared_again() -> None:
@@ -160,6 +162,41 @@ def test_what_a_rehearsal_has_used_up_is_prepared_again() -> None:
 @pytest.mark.parametrize(("buffered", "data", "cached"), [(True, 19, True), (True, 20, False), (False, 1, False)])
 def test_cached_is_a_buffered_data_set_under_twice_the_memory(buffered: bool, data: int, cached: bool) -> None:
     assert ("cached" in run(Load(buffered=buffered, data_bytes=data), memory=10).flags) == cached
+
+
+def test_a_trial_says_how_long_its_caches_took_to_empty_and_what_was_not_emptied() -> None:
+    wrote = Completed((), 0, "sync: error syncing '/dev/x': Input/output error\n", "", 40.0)
+    host = Machine({"udevadm": wrote, "--file-system": replace(wrote, stdout="", duration_s=2.0)})
+    bench = trial.Bench(host, (), 1, frozenset({"host.flush_s"}), holders=("/dev/top", "/dev/x"))
+    result = trial.run(bench, Load(), Call("load", "load", {"runtime": None}), TARGET, "/scratch", 1)
+    assert result.figures == {"speed": 140.0, "host.flush_s": 42.0}
+    assert any("did not start with empty write caches" in note and "/dev/x" in note for note in result.notes)
+    (quiesce,) = [command for command in host.commands if any("udevadm" in part for part in command.argv)]
+    assert quiesce.argv[-2:] == ("/dev/top", "/dev/x") and quiesce.timeout_s >= 600
+    assert not [note for note in run(Load()).notes if "write caches" in note]
+
+
+def test_caches_are_emptied_in_the_guest_and_then_on_the_machine_that_carries_it() -> None:
+    said: list[tuple[str, str]] = []
+
+    class Named(Machine):
+        name = ""
+
+        def run(self, command: Command, *, check: bool = True) -> Completed:
+            words = ("prepare", "udevadm", "drop_caches", "measure")
+            said.extend((self.name, word) for word in words if any(word in part for part in command.argv))
+            return replace(super().run(command, check=check), duration_s=1.0)
+
+    guest, outer = Named(), Named()
+    guest.name, outer.name = "guest", "outer"
+    outside = Outside(outer, (), (), "/visit", holders=("/image", "/dev/disk"))
+    bench = trial.Bench(guest, (), 1, frozenset({"host.flush_s"}), holders=("/mnt", "/dev/vdb"), outside=outside)
+    result = trial.run(bench, Load(), Call("load", "load", {"runtime": None}), TARGET, "/scratch", 1)
+    order = [(host, word) for host in ("guest", "outer") for word in ("udevadm", "drop_caches")]
+    assert said == [("guest", "prepare"), *order, ("guest", "measure")]
+    assert ("/mnt", "/dev/vdb") in [command.argv[-2:] for command in guest.commands]
+    assert ("/image", "/dev/disk") in [command.argv[-2:] for command in outer.commands]
+    assert result.figures is not None and result.figures["host.flush_s"] == 3.0, "file system, guest, outside"
 
 
 def test_memory_that_was_not_cleared_is_a_mark_and_a_note() -> None:
@@ -236,9 +273,20 @@ def test_the_steps_of_a_trial_are_typed_in_the_order_in_which_they_run() -> None
     assert trial_steps.target_on(Provides(Kind.DIRECTORY, "/stack", 5)) == replace(TARGET, size_bytes=5)
     plan = Load().plan(Call("load", "load", {"runtime": 1}), TARGET, "/scratch", 1)
     steps = trial_steps.trial_steps("engine", [("disk", "/dev/x")], plan, TARGET, "/scratch")
-    assert [argv[0] for argv in steps.typed()] == ["mkdir", "mkdir", "sh", "prepare", "sync", "sh", "engine", "rm"]
+    assert [argv[0] for argv in steps.typed()] == [
+        "mkdir",
+        "mkdir",
+        "sh",
+        "prepare",
+        "sync",
+        *["sh"] * 2,
+        "engine",
+        "rm",
+    ]
     assert steps.typed()[2][-2:] == ("/scratch/job", "rw=randread\n")
     assert "d0=/dev/x" in steps.measure.argv and steps.measure.argv[-2:] == ("measure", "1")
     device = trial_steps.target_on(Provides(Kind.BLOCK, "/dev/y", 5))
     on_device = trial_steps.trial_steps("engine", [], plan, device, "/scratch").typed()
-    assert [argv[0] for argv in on_device] == ["mkdir", "sh", "prepare", "blockdev", "sh", "engine"]
+    assert "--flushbufs" not in str(on_device), "it sends no flush to the disk"
+    assert on_device[-3][-1] == "/dev/y" and on_device[-2] == trial_steps.FORGET.argv
+    assert [argv[0] for argv in on_device] == ["mkdir", "sh", "prepare", "sh", "sh", "engine"]
