@@ -6,7 +6,7 @@ import re
 
 from strata.errors import Refused
 from strata.gate import BEGIN, END
-from strata.model import Call, Command, Facts
+from strata.model import Call, Command, Facts, Kind
 from strata.units import format_size
 from strata.workloads import _fio_json
 
@@ -132,9 +132,20 @@ def logs(scratch: str, runtime_s: float | None) -> dict[str, str]:
     return {_fio_json.IOPS_LOG: f"{prefix}_iops.log", _fio_json.BANDWIDTH_LOG: f"{prefix}_bw.log"}
 
 
-GATE = {"exec_prerun": BEGIN, "exec_postrun": END}
-"""What makes each job pass the gate of its tenant itself: fio takes long to start and to end on a slow machine, and its
-jobs carry these out right before and right after their I/O."""
+# fio opens a device once before its jobs begin, to learn its size. When fio closes it, udev reads some 50 blocks of it:
+# the jobs wait for that. As BEGIN, without the characters that end a value of fio's.
+_UDEV_AT_REST = "( [ ! -S /run/udev/control ] || udevadm settle --timeout=60 || : )"
+
+
+def around_jobs(kind: Kind, *, gated: bool) -> dict[str, str]:
+    """Options by which each job carries out commands right before and right after its I/O, off its clock.
+
+    `gated`: it passes the gate of its tenant itself, for fio takes long to start and to end on a slow machine.
+    """
+    first = f"{_UDEV_AT_REST} && " if kind is Kind.BLOCK else ""
+    if gated:
+        return {"exec_prerun": first + BEGIN, "exec_postrun": END}
+    return {"exec_prerun": f"{first}exit 0 || :"} if first else {}
 
 
 def output(scratch: str) -> tuple[str, ...]:

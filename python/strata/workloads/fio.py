@@ -151,14 +151,17 @@ class FioPreset:
         if not study:
             collect |= _fio.logs(scratch, runtime_s)
         timeout_s = runtime_s + 600.0 if runtime_s else 3600.0 + _fio.patience_s(self.data_bytes(spec))
-        gate = tuple(f"--{option}={value}" for option, value in _fio.GATE.items())
+        plain, gated = (
+            tuple(f"--{option}={value}" for option, value in _fio.around_jobs(target.kind, gated=gate).items())
+            for gate in (False, True)
+        )
         return TrialPlan(
             prepare=(_fio.layout(path, self.data_bytes(spec), scratch, seed, _compressible(spec) + there),),
-            measure=Command(measure + _fio.output(scratch), timeout_s),
+            measure=Command(measure + plain + _fio.output(scratch), timeout_s),
             collect=collect,
             expect_s=runtime_s,
             buffered=not spec["direct"],
-            gated=Command(measure + gate + _fio.output(scratch), timeout_s),
+            gated=Command(measure + gated + _fio.output(scratch), timeout_s),
         )
 
     def _timed(self, spec: Call, path: str, scratch: str, seed: int) -> tuple[str, ...]:

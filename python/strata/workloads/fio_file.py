@@ -92,8 +92,9 @@ class FioFile:
             prepare.append(_run(scratch, "layout.fio", options, _fio.patience_s(size)))
         reporting = dict(option.split("=", 1) for option in _fio.reporting(".", runtime_s))
         ours |= {"group_reporting": None, **reporting}
-        put[f"{scratch}/job.fio"] = _fio_jobfile.aimed(content, ours)
-        put[f"{scratch}/gated.fio"] = _fio_jobfile.aimed(content, ours | _fio.GATE)
+        for name, gated in (("job", False), ("gated", True)):
+            around = _fio.around_jobs(target.kind, gated=gated)
+            put[f"{scratch}/{name}.fio"] = _fio_jobfile.aimed(content, ours | around)
         timeout_s = float(spec["timeout"] or 0) if expect_s is None else expect_s + 600.0
         return TrialPlan(
             prepare=tuple(prepare),

@@ -1,0 +1,40 @@
+"""A trial on a modelled disk starts as if it were the first: the cache of the disk is empty, and udev is at rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.model import Outcome
+from strata.store import samples
+
+from .lab_runs import lab_run
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+# Without a size nothing is laid out before the trial: what the trial before left in the disk's cache would stay there.
+READ = "[job]\nrw=read\nbs=1m\ndirect=1\nioengine=psync\noffset=1g\n"
+WRITE = "[job]\nrw=randwrite\nbs=4k\ndirect=1\nioengine=psync\n"
+
+
+def test_a_read_after_a_trial_that_wrote_is_as_fast_as_before_it(tmp_path: Path) -> None:
+    loads = []
+    for name, content in (("before", READ), ("write", WRITE), ("after", READ)):
+        (tmp_path / f"{name}.fio").write_text(content)
+        loads.append(f"fio:{tmp_path}/{name}.fio(runtime=5s)")
+    more = [word for load in loads[1:] for word in ("-w", load)]
+    view = lab_run(tmp_path / "run", ["hdd"], loads[0], *more, "--clock", "virtual", "--size", "hdd=2160M")
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 3
+    before, write, after = (trial.metrics for trial in view.trials)
+    assert after["bandwidth"] == pytest.approx(before["bandwidth"], rel=0.02)
+    assert write["disk.writes"] > 1000
+    assert after["host.flush_s"] > write["host.flush_s"] + 0.2, "what the writes left in the disk's cache was written"
+    # udev reads the device when fio has closed it, before its jobs begin and after they have ended.
+    series = samples.read(tmp_path / "run", 2, ("machine.device.d0.reads", "machine.device.d0.writes"))
+    writes = [value for _, value in series["machine.device.d0.writes"]]
+    during = [
+        reads for (_, reads), done in zip(series["machine.device.d0.reads"], writes, strict=True) if min(writes) < done
+    ]
+    ended = next(number for number, done in enumerate(writes) if done == max(writes)) - writes.count(min(writes))
+    assert len(during[:ended]) > 30 and len(set(during[:ended])) == 1, "none while the job wrote"
