@@ -409,6 +409,7 @@ class Facts:
     without: frozenset[str] = frozenset()  # known to be no part of the running kernel: "xfs quotas", "ext4 quotas"
     emulated: bool = False  # its processor is emulated by QEMU
     io_uring_disabled: str = ""  # kernel.io_uring_disabled, where that keeps this user from io_uring: "1", "2"
+    ticks_per_s: int | None = None  # CONFIG_HZ of the running kernel; None: not known
 
     @property
     def described(self) -> str:

@@ -55,7 +55,7 @@ STACKS = {
     ],
     "others": [
         "disk | dm(linear) | f2fs",
-        "disk | dm(delay, read=2ms, write=2ms) | ext4",
+        "disk | dm(delay, read=4ms, write=4ms) | ext4",
         "disk | dm(flakey, up=600s, down=1s) | xfs",
         "disk | dm(error, start=1536M, size=1M) | ext4",
         "nullblk(size=1G) | ext4",

@@ -31,10 +31,9 @@ def test_a_read_after_a_trial_that_wrote_is_as_fast_as_before_it(tmp_path: Path)
     assert write["disk.writes"] > 1000
     assert after["host.flush_s"] > write["host.flush_s"] + 0.2, "what the writes left in the disk's cache was written"
     # udev reads the device when fio has closed it, before its jobs begin and after they have ended.
-    series = samples.read(tmp_path / "run", 2, ("machine.device.d0.reads", "machine.device.d0.writes"))
-    writes = [value for _, value in series["machine.device.d0.writes"]]
-    during = [
-        reads for (_, reads), done in zip(series["machine.device.d0.reads"], writes, strict=True) if min(writes) < done
-    ]
-    ended = next(number for number, done in enumerate(writes) if done == max(writes)) - writes.count(min(writes))
-    assert len(during[:ended]) > 30 and len(set(during[:ended])) == 1, "none while the job wrote"
+    names = ("machine.device.d0.reads", "machine.device.d0.writes")
+    series = samples.read(tmp_path / "run", 2, names)
+    reads, writes = ([value for _, value in points] for points in (series[name] for name in names))
+    first = next(number for number, count in enumerate(writes) if count > writes[0])
+    last = writes.index(writes[-1])
+    assert last - first > 30 and len(set(reads[first:last])) == 1, "none while the job wrote"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from strata import ticks
 from strata.model import Command, Facts
 
 # Programs that do not answer to --version. Everything else is asked with it.
@@ -23,7 +24,8 @@ _VERSION_ARGUMENT = {
 # Asking fifty programs for their versions takes an emulated processor half a minute.
 _TIMEOUT_S = 300.0
 
-_SCRIPT = r"""
+_SCRIPT = (
+    r"""
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 dir=$1; shift
 while [ ! -d "$dir" ] && [ "$dir" != / ]; do dir=$(dirname -- "$dir"); done
@@ -72,7 +74,10 @@ if [ "$off" = 1 ]; then
   if [ $((${able:-0} >> 21 & 1)) = 1 ] || id -G | tr ' ' '\n' | grep -qxF -e "$group"; then off=0; fi
 fi
 echo "$off" | grep -x '[12]'
-echo '@without'
+echo '@ticks_per_s'
+"""
+    + ticks.SHOW
+    + r"""echo '@without'
 # XFS tells of its quotas here wherever it has them.
 if [ -d /proc/fs/xfs ] && [ ! -e /proc/fs/xfs/xqm ]; then echo 'xfs quotas'; fi
 # Those of ext4 need a format as well; whether there is one, only some kernels tell.
@@ -99,6 +104,7 @@ for pair; do
   esac
 done
 """
+)
 
 
 def command(tools: Iterable[str], work_dir: str) -> Command:
@@ -144,6 +150,7 @@ def parse(text: str) -> Facts:
         machine_id=first("machine_id"),
         io_control=first("io_control"),
         io_uring_disabled=first("io_uring_disabled"),
+        ticks_per_s=number("ticks_per_s") or None,
         cgroups=frozenset(line.strip() for line in sections.get("cgroups", []) if line.strip()),
         id_maps=frozenset(line.strip() for line in sections.get("id_maps", []) if line.strip()),
         without=frozenset(line.strip() for line in sections.get("without", []) if line.strip()),

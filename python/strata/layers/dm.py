@@ -6,16 +6,42 @@ layers above it could not be removed while it fails: `mend` puts a plain table i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from strata import ticks
 from strata.errors import BadInput
 from strata.layers._device import NAME, SETTLE, await_node, fields, first, module_reasons
 from strata.layers._steps import output, run, said, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Metric,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 from strata.units import format_size
 
 SECTOR_BYTES = 512
+
+# What a delay comes to. drivers/md/dm-delay.c, delay_bio(): a request waits until `jiffies + msecs_to_jiffies(delay)`,
+# so delays are rounded up to whole ticks, of 4 ms at CONFIG_HZ=250; a request that follows the one before it at once
+# begins at a tick and waits for all of them, others for up to one tick less. Since Linux 6.7 (70bbeb29fab0) a thread
+# watches the clock where every delay is less than 50 ms. Otherwise a timer does, which comes one tick later, and from
+# 63 ticks on up to 8 (kernel/time/timer.c, calc_index()). Seen on Linux 6.12 at 250 ticks a second, one read at a time:
+# 1 and 4 ms took 4.0, 5 took 8.0, 20 took 20.0, 48 took 48.0, 52 took 56.0, 60 took 64.0.
+_THREAD_SINCE = (6, 7)
+_THREAD_BELOW_MS = 50
+_EXACT_TICKS = 63
+_WAITS = ("read", "write")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +78,10 @@ INFO = LayerInfo(
             positional=True,
             required=True,
         ),
-        Param("read", ParamType.TIME, "delay: how long a read waits, in whole milliseconds", minimum=0),
-        Param("write", ParamType.TIME, "delay: how long a write or flush waits, in whole milliseconds", minimum=0),
+        Param("read", ParamType.TIME,
+              "delay: how long a read waits, in whole milliseconds and whole ticks of the kernel (of 4 ms at 250 a "
+              "second); one tick longer before Linux 6.7, and where a delay is 50 ms or more", minimum=0),
+        Param("write", ParamType.TIME, "delay: how long a write or flush waits, likewise", minimum=0),
         Param(
             "up",
             ParamType.TIME,
@@ -73,6 +101,10 @@ INFO = LayerInfo(
     forgets={"target": "zero"},
     deployed=False,
     tools={"dmsetup": "dmsetup", "blockdev": "util-linux"},
+    metrics=(
+        Metric("dm.read_wait_ms", "ms", "neither", "how long dm(delay) keeps a read in this kernel, one at a time"),
+        Metric("dm.write_wait_ms", "ms", "neither", "how long dm(delay) keeps a write in this kernel, one at a time"),
+    ),
 )  # fmt: skip
 
 # Of the device below: $number, as the kernel counts devices, and $sectors.
@@ -115,6 +147,7 @@ if [ "$(dmsetup table "$2")" != "$plain" ]; then
 fi"""
 )
 
+_SHOW_CLOCK = f'echo "ticks=$({ticks.SHOW})"; echo "release=$(uname -r)"'
 _SHOW_BELOW = _BELOW + 'echo "below=$(name "$1")"; echo "number=$number"; echo "sectors=$sectors"'
 
 
@@ -148,6 +181,7 @@ class DmDriver:
             )
             if abs(_scaled(spec, argument, scale) - round(_scaled(spec, argument, scale))) > 1e-6
         ]
+        reasons += _misfits(spec, facts.ticks_per_s)
         reasons += [
             f"dm({name}, {argument}={spec[argument]}) is not a multiple of 512 bytes; round it."
             for argument in ("start", "size")
@@ -184,6 +218,7 @@ class DmDriver:
             run("dmsetup", "info", "--columns", "--noheadings", "--options", "uuid,suspended", place.name),
             run("dmsetup", "table", place.name),
             sh(_SHOW_BELOW, below[0].path),
+            *([sh(_SHOW_CLOCK)] if spec["target"] == "delay" else []),
         ]
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
@@ -203,7 +238,63 @@ class DmDriver:
         if shown not in _tables(spec, number, int(sectors)):
             asked = "; ".join(_tables(spec, number, int(sectors))[0])
             wrong.append(f"dm: the table over {first(under, 'below')} is '{'; '.join(shown)}' instead of '{asked}'.")
-        return wrong
+        if spec["target"] == "delay" and output(seen, 3) is None:
+            return [*wrong, f"dm: how the kernel of {place.name} counts time cannot be read: {said(seen, 3)}."]
+        return wrong + _misfits(spec, _clock(seen[3:])[0])
+
+    def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        return [sh(_SHOW_CLOCK)] if spec["target"] == "delay" else []
+
+    def figures(
+        self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
+    ) -> dict[str, float]:
+        ticks_per_s, kernel = _clock(seen)
+        if spec["target"] != "delay" or ticks_per_s is None or kernel is None:
+            return {}
+        waits = {f"dm.{name}_wait_ms": _wait_ms(spec, name, ticks_per_s, kernel) for name in _WAITS}
+        return {name: wait for name, wait in waits.items() if wait is not None}
+
+
+def _clock(seen: Sequence[Completed]) -> tuple[int | None, tuple[int, int] | None]:
+    """Ticks a second and version of the kernel, as `_SHOW_CLOCK` printed them."""
+    shown = fields(seen, 0)
+    per_s, release = first(shown, "ticks") or "", re.match(r"(\d+)\.(\d+)", first(shown, "release") or "")
+    known = int(per_s) if re.fullmatch("[0-9]{1,5}", per_s) else 0
+    return known or None, (int(release[1]), int(release[2])) if release else None
+
+
+def _in_ticks(spec: Call, argument: str, ticks_per_s: int) -> int:
+    """As msecs_to_jiffies() counts."""
+    return -(-round(_scaled(spec, argument, 1000)) * ticks_per_s // 1000)
+
+
+def _misfits(spec: Call, ticks_per_s: int | None) -> list[str]:
+    """Sentences about delays that are no whole number of ticks."""
+    if spec["target"] != "delay" or ticks_per_s is None:
+        return []
+    found = []
+    for argument in _WAITS:
+        asked_ms = round(_scaled(spec, argument, 1000))
+        if asked_ms * ticks_per_s % 1000 == 0:
+            continue
+        ticks, tick_ms = _in_ticks(spec, argument, ticks_per_s), 1000 / ticks_per_s
+        choices = [f"{argument}={count * tick_ms:g}ms" for count in (ticks - 1, ticks) if count]
+        found.append(
+            f"dm(delay): {argument}={asked_ms}ms would be {ticks * tick_ms:g} ms, because this kernel counts "
+            f"{ticks_per_s} ticks a second and rounds delays up to whole ticks; write {' or '.join(choices)}."
+        )
+    return found
+
+
+def _wait_ms(spec: Call, argument: str, ticks_per_s: int, kernel: tuple[int, int]) -> float | None:
+    """How long one request at a time waits; None where that depends on when it comes."""
+    count = _in_ticks(spec, argument, ticks_per_s)
+    longest_ms = max(_scaled(spec, name, 1000) for name in _WAITS)
+    if count and not (kernel >= _THREAD_SINCE and longest_ms < _THREAD_BELOW_MS):
+        if count >= _EXACT_TICKS:
+            return None
+        count += 1
+    return count * 1000 / ticks_per_s
 
 
 def _dm_uuid(place: Place) -> str:

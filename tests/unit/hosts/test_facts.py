@@ -63,6 +63,11 @@ def test_io_uring_is_off_where_the_kernel_says_so() -> None:
     assert facts.parse("@io_uring_disabled\n2\n@without\n").io_uring_disabled == "2"
 
 
+def test_ticks_are_known_only_where_the_machine_tells() -> None:
+    assert facts.parse("@ticks_per_s\n250\n@without\n").ticks_per_s == 250
+    assert facts.parse("@ticks_per_s\n@without\n").ticks_per_s is None
+
+
 def test_kernels_with_short_versions() -> None:
     assert facts.parse("@kernel\n6.1-rc3\n").kernel == (6, 1, 3)
     assert facts.parse("@kernel\n7\n").kernel == (7, 0, 0)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
 import pytest
 
 from strata.campaign import parse_stacks
 from strata.errors import BadInput
 from strata.layers import catalogue, drivers
-from strata.model import Completed, Disk, Value
+from strata.model import Completed, Disk, Metered, Value
 from strata.run.layout import lay_out
 
 from .layer_cases import PLACE, below, captured, facts, spec
 
 DM = drivers()["dm"]
 BELOW = "below=vda\nnumber=254:0\nsectors=4194304\n"
+CLOCK = "ticks=250\nrelease=6.12.117+deb13-amd64\n"
 
 
 def seen_with(table: str, uuid: str = f"strata-{PLACE.uuid}", state: str = "Active") -> list[Completed]:
-    return [Completed(("x",), 0, text, "", 0.0) for text in (f"{uuid}:{state}\n", table, BELOW)]
+    return [Completed(("x",), 0, text, "", 0.0) for text in (f"{uuid}:{state}\n", table, BELOW, CLOCK)]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +79,56 @@ def test_a_device_that_is_not_as_asked(seen: list[Completed], word: str) -> None
 def test_what_cannot_be_asked_for(values: dict[str, Value], word: str) -> None:
     (reason,) = DM.reasons_not_to_run(spec("dm", values), facts())
     assert word in reason and reason.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("read_ms", "ticks_per_s", "words"),
+    [
+        (1, 250, ("read=1ms would be 4 ms", "write read=4ms.")),
+        (5, 250, ("read=5ms would be 8 ms", "write read=4ms or read=8ms.")),
+        (15, 100, ("read=15ms would be 20 ms", "write read=10ms or read=20ms.")),
+        (4, 250, ()),
+        (5, 1000, ()),
+        (5, None, ()),
+    ],
+)
+def test_a_delay_that_is_no_whole_number_of_ticks_says_what_it_would_be(
+    read_ms: int, ticks_per_s: int | None, words: tuple[str, ...]
+) -> None:
+    """Measured on Linux 6.12 at 250 ticks a second: 1 ms took 4.0, 4 took 4.0, 5 took 8.0."""
+    call = spec("dm", {"target": "delay", "read": read_ms / 1000})
+    machine = replace(facts(), ticks_per_s=ticks_per_s)
+    found = " ".join(DM.reasons_not_to_run(call, machine))
+    assert all(word in found for word in words) and bool(found) == bool(words)
+    clock = f"ticks={ticks_per_s or ''}\nrelease=6.12.0\n"
+    seen = seen_with(f"0 4194304 delay 254:0 0 {read_ms} 254:0 0 0")
+    assert " ".join(DM.differences(call, below("dm"), PLACE, [*seen[:3], replace(seen[3], stdout=clock)])) == found
+
+
+@pytest.mark.parametrize(
+    ("read_ms", "write_ms", "clock", "waits"),
+    [
+        (48, 0, "ticks=250\nrelease=6.12.117+deb13-amd64", {"read": 48.0, "write": 0.0}),
+        (52, 4, "ticks=250\nrelease=6.12.117+deb13-amd64", {"read": 56.0, "write": 8.0}),
+        (60, 0, "ticks=250\nrelease=6.12.117+deb13-amd64", {"read": 64.0, "write": 0.0}),
+        (20, 20, "ticks=250\nrelease=6.1.0-40-amd64", {"read": 24.0, "write": 24.0}),
+        (300, 20, "ticks=250\nrelease=6.12.0", {"write": 24.0}),
+        (20, 20, "ticks=\nrelease=6.12.0", {}),
+        (20, 20, "ticks=250\nrelease=", {}),
+        (20, 20, "", {}),
+    ],
+)
+def test_how_long_requests_wait_in_this_kernel(
+    read_ms: int, write_ms: int, clock: str, waits: dict[str, float]
+) -> None:
+    """Reads of 48, 52 and 60 ms as measured on Linux 6.12; the rest by the kernel's rule, see dm.py."""
+    call = spec("dm", {"target": "delay", "read": read_ms / 1000, "write": write_ms / 1000})
+    metered = cast(Metered, DM)
+    assert len(metered.plan_figures(call, below("dm"), PLACE)) == 1
+    found = metered.figures(call, below("dm"), PLACE, [Completed(("x",), 0, clock, "", 0.0)])
+    assert found == {f"dm.{name}_wait_ms": value for name, value in waits.items()}
+    assert metered.plan_figures(spec("dm", {"target": "zero"}), below("dm"), PLACE) == []
+    assert metered.figures(spec("dm", {"target": "zero"}), below("dm"), PLACE, []) == {}
 
 
 def test_the_module_of_the_target_is_asked_for() -> None:
