@@ -4,6 +4,7 @@ the kernel keeps of loop devices. A loop device has a write cache and passes flu
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -14,12 +15,14 @@ import pytest
 from strata.hosts.local import LocalHost
 from strata.model import Call, Command, Kind, Target
 from strata.run import trial, trial_steps
-from strata.workloads import workloads
+from strata.workloads import find, workloads
+
+from .workloads.workload_bench import call
 
 pytestmark = [pytest.mark.host, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
 # Places in /sys/block/NAME/stat, from 0 on; Documentation/block/stat.rst.
-READS, SECTORS_WRITTEN, FLUSHES = 0, 6, 15
+READS, WRITES, SECTORS_WRITTEN, FLUSHES = 0, 4, 6, 15
 
 
 def run(*argv: str) -> str:
@@ -178,3 +181,46 @@ def test_udev_has_read_what_it_reads_before_the_clock_starts(host: LocalHost, di
     said = host.run(Command(("unshare", "--mount", "sh", "-c", UDEV, "sh", script, disk))).stdout
     assert said.startswith("settle --timeout=")
     assert count(disk, READS) == reads + 100, "all of them before the command ended"
+
+
+# $1 what the kernel calls the device, the rest: fio. The program that stands for udevadm notes the device's counters.
+FIO = """\
+set -e
+mount -t tmpfs none /run && mkdir /run/udev
+python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("/run/udev/control")'
+cat > /run/udevadm <<'END'
+#!/bin/sh
+echo "$* $(cat "/sys/block/$DEVICE/stat")" >> /run/asked
+END
+chmod +x /run/udevadm
+export DEVICE="$1" PATH="/run:$PATH"; shift
+"$@" >/dev/null
+cat /run/asked
+"""
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; apt-get install fio")
+@pytest.mark.parametrize(
+    ("load", "jobs"),
+    [
+        (call("fio/randwrite-4k-qd32", size=4 << 20, runtime=1.0, ioengine="psync", numjobs=2), 2),
+        (call("fio:", content="[one]\nrw=randwrite\nbs=4k\nsize=4m\n", runtime=1.0), 1),
+    ],
+    ids=["preset", "file"],
+)
+def test_the_jobs_of_fio_wait_for_udev_before_they_write(
+    host: LocalHost, disk: str, tmp_path: Path, load: Call, jobs: int
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    plan = find(load).plan(load, on(disk), str(scratch), 1)
+    for path, content in plan.put.items():
+        Path(path).write_text(content)
+    for command in plan.prepare:
+        host.run(command)
+    run("sync", disk)
+    before = count(disk, WRITES)
+    said = host.run(Command(("unshare", "--mount", "sh", "-c", FIO, "sh", Path(disk).name, *plan.measure.argv))).stdout
+    asked = [line.split() for line in said.splitlines()]
+    assert [words[0] for words in asked] == ["settle"] * jobs
+    assert int(asked[0][2 + WRITES]) == before < count(disk, WRITES)
