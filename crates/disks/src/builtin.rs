@@ -122,7 +122,8 @@ fn nvme() -> Model {
     model("nvme", 128, Service::Ssd(service))
 }
 
-/// One server of 8 ms: exactly 125 requests per second whatever is asked. For known answers.
+/// One server of 8 ms: exactly 125 requests per second whatever is asked. For known answers. It has the blocks of null_blk,
+/// which can be this disk.
 fn serial_8ms() -> Model {
     let service = Fixed {
         servers: 1,
@@ -133,5 +134,6 @@ fn serial_8ms() -> Model {
         rotational: true,
         cache_bytes: 0,
     };
-    Model { write_cache: WriteCache::None, ..model("serial-8ms", 1, Service::Fixed(service)) }
+    let model = model("serial-8ms", 1, Service::Fixed(service));
+    Model { physical_block_bytes: 512, write_cache: WriteCache::None, ..model }
 }

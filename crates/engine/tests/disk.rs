@@ -72,7 +72,7 @@ fn too_fast_a_model_is_refused_with_the_cost() {
     let arguments =
         ["serve", "--foreground", "--cost-ns", "30000", "--model", "nvme", "--size", "1073741824", "--name"];
     let said = refusal(&disk(&[arguments.as_slice(), &["too-fast"]].concat(), ""));
-    assert!(said.contains("less than 10 times the 30.0 us") && said.contains("use null_blk"), "{said}");
+    assert!(said.contains("less than 10 times the 30.0 us") && said.contains("--least-times-cost 0"), "{said}");
 }
 
 #[test]

@@ -57,8 +57,7 @@ def show_models(as_json: bool) -> None:
     for model, said in entries:
         _, _, claims = said.partition("\n")
         output.out(f"{model.name}: {model.about}")
-        alone = "it claims" if models.as_fixed(model) is None else "the model alone, for which null_blk stands, claims"
-        output.out(f"  by the virtual clock {models.served_by(model)}; write cache: {model.write_cache}; {alone}")
+        output.out(f"  by the virtual clock {models.served_by(model)}; write cache: {model.write_cache}; it claims")
         output.out("".join(f"  {line}\n" for line in claims.splitlines()), end="")
         output.out("".join(f"  source: {source}\n" for source in model.sources))
 
@@ -93,10 +92,7 @@ def run_probe(device: str | None, scratch: str | None, size: str, out: str, seco
     output.out(f"{'':24} {'measured':>10} {'model alone':>12}")
     for each in probe.compared(seen, claims):
         output.out(f"{each.what:24} {each.measured:10.1f} {each.model:12.1f} {each.unit}")
-    if reasons := models.reasons_against_speed(model):
-        output.out(f"{out} is for --clock real alone: {reasons[0]}")
-    else:
-        output.out(f"{out}: {models.served_by(model)}.")
+    output.out(f"{out}: {models.served_by(model)}.")
     output.out("\n".join(models.caveats("that uses it", model, virtual=False)))
     output.out(f"Use it with --disk ROLE={out}.")
 

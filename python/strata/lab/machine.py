@@ -392,7 +392,7 @@ class Machine:
             like = model or models.find(models.usual(disk.role))
             cached = disk.write_cache or like.write_cache
             serial = qemu.serial(name)
-            return Added(*models.in_guest(serial, disk.size_bytes, like, cached, self._seed, self.spec.mips))
+            return Added(*models.in_guest(serial, disk.size_bytes, like, cached, self._seed))
         if model is not None and (reasons := models.reasons_against_clock(model, virtual=False)):
             raise BadInput([Problem(reason) for reason in reasons])
         write_cache = disk.write_cache or (model.write_cache if model is not None else "volatile")

@@ -1,11 +1,9 @@
 """Models of disks: what they are like, where the numbers come from, and what makes a lab behave like them. Pure.
 
-By the virtual clock a disk lies in the memory of the machine. `strata-engine disk` computes when each request
-completes; it needs some 20 us of the machine's processor for each, so it may serve only what takes ten times that. The
-kernel's null_blk serves models of fixed times, and stands for flash: as many reads at a time, each as long, but no
-faster write and no garbage collection. It costs less, and no rule bounds that: of a read of the fastest a third is the
-processor's, which is said beside the figures. It has no time for flushes; where a model has, they go to a null_blk of
-their own (decision 40). By the real clock a model is its limits, kept by QEMU.
+By the virtual clock a disk lies in the memory of the machine. `strata-engine disk` serves it: it computes when each
+request completes, and needs some 20 us of the machine's processor for each. The kernel's null_blk costs less, and
+serves only the models that it can be exactly (decision 45). Either way the processor adds to each request, and limits
+the rate of fast disks; both are stated beside the figures. By the real clock a model is its limits, kept by QEMU.
 """
 
 from __future__ import annotations
@@ -41,18 +39,26 @@ _ROUND = 256 << 20  # to which a size that would fit is rounded down
 
 _MIB = 1 << 20
 
-# What serving a request costs `strata-engine disk`, by a processor of 1000 million instructions a second, at most
-# (measured: 18 us), and how many times that the shortest request must take.
-_SERVING_US = 20.0
+# Processor time of a request of 4 KiB, at 1000 million instructions a second (tests/lab/test_known_answers.py): what
+# fio, the kernel and null_blk add to a lone one (measured: 16.8 us), and what `strata-engine disk` adds to that at most
+# (measured: 18 us; each machine measures its own). They are stated where a request takes less than ten times as long.
 USUAL_MIPS = 1000
-_TIMES = 10
-# What fio, the kernel and null_blk add to a lone request of 4 KiB, likewise (measured: 16.8 us, and 29.5 with the loop
-# device; tests/lab/test_known_answers.py).
 _OWN_US = 17.0
-# What the loop device before a null_blk with flushes takes for a request, likewise (measured: 13 to 15 us).
-_LOOP_US = 14.0
+_SERVING_US = 20.0
+_TIMES = 10
+# The most requests a second that each serves, likewise.
+_NULL_BLK_PER_S = 70_000
+_ENGINE_PER_S = 30_000
 # The request by which a disk of flash is known.
 _KNOWN_BYTES = 4096
+# What the engine takes where a model states nothing else (crates/disks, parameters.rs).
+_PHYSICAL_BYTES = 4096
+_LARGEST_BYTES = 512 << 10
+# null_blk takes the kernel's default number of segments in a request, 128 (BLK_MAX_SEGMENTS), which may be a page each.
+_NULL_BLK_LARGEST_BYTES = 128 * 4096
+# Requests that a SATA disk holds at most (NCQ). The kernel gives a disk with one hardware queue mq-deadline, and one
+# with several, as NVMe disks have, no scheduler; served disks have one queue.
+_NCQ_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,35 +180,6 @@ def reasons_against_clock(model: DiskModel, virtual: bool) -> list[str]:
     return []
 
 
-def reasons_against_speed(model: DiskModel, mips: int = USUAL_MIPS) -> list[str]:
-    """Why nothing in a machine by the virtual clock, of so many million instructions a second, can be such a disk."""
-    if as_fixed(model, mips) is not None:
-        return []
-    least_us, request = shortest(model)
-    serving = (
-        f"strata-engine disk, which needs {_SERVING_US * USUAL_MIPS / mips:g} us of the processor for each request, "
-        f"serves from {least_served_us(mips):g} us on"
-    )
-    if least_us < least_served_us(mips):
-        why = (
-            "null_blk serves faster ones, but only such of one time for reads and writes, without bytes_per_s and "
-            "faults, and of no more servers than queue_depth"
-        )
-        fast = f"its shortest request, {request}, takes {least_us:g} us, and {serving}; {why}"
-        return [f"the disk model {model.name} is too fast for its kind: {fast}. Make it slower or simpler."]
-    flushed_us = flush_us(model)
-    if 0 < flushed_us < least_served_us(mips):
-        short = f"a flush takes {flushed_us:g} us, and {serving}"
-        longer = "Give it a longer flush_us, or write_cache: protected where flushes do not matter"
-        return [f"the disk model {model.name}: {short}. {longer}."]
-    return []
-
-
-def least_served_us(mips: int = USUAL_MIPS) -> float:
-    """The shortest request that `strata-engine disk` serves by the virtual clock."""
-    return _TIMES * _SERVING_US * USUAL_MIPS / mips
-
-
 def shortest(model: DiskModel) -> tuple[float, str]:
     """The shortest time that a request of 4 KiB can take, us, and which that is: as `least` in crates/disks, but for a
     disk with arms and no memory at all, where it is less."""
@@ -224,36 +201,13 @@ def _way_us(bytes_per_s: float | None, size: int = _KNOWN_BYTES) -> float:
     return 0.0 if bytes_per_s is None else size * 1e6 / bytes_per_s
 
 
-def flush_us(model: DiskModel) -> float:
-    """Of a flush after a write of 4 KiB; only a volatile cache is flushed. 0 of a disk with arms, which computes it."""
-    if model.write_cache != "volatile":
-        return 0.0
-    return flush_of_flash_us(model.service) if model.kind == "ssd" else float(model.service.get("flush_us", 0))
-
-
-def flush_of_flash_us(service: Mapping[str, Any]) -> float:
-    """Of a flush right after a write of 4 KiB, which is sent and programmed first (crates/disks, ssd). One that fills
-    an operation is on its way before it is answered."""
-    there_us = _way_us(service["channel_bytes_per_s"], service["program_bytes"]) + service["program_us"]
-    if service["program_bytes"] <= _KNOWN_BYTES:
-        waited_us = max(service["command_us"], there_us - service["write_latency_us"])
-    else:
-        waited_us = service["command_us"] + there_us
-    return float(round(waited_us + service.get("flush_us", 0), 1))
-
-
-def _read_us(service: Mapping[str, Any]) -> float:
-    """Of flash, one alone."""
-    way_us = _way_us(service["channel_bytes_per_s"]) + _way_us(service["interface_bytes_per_s"])
-    return float(service["command_us"] + service["read_us"] + way_us + service["read_latency_us"])
-
-
-def reasons_against_kernel(model: DiskModel, kernel: str, modules: frozenset[str], mips: int = USUAL_MIPS) -> list[str]:
+def reasons_against_kernel(model: DiskModel, kernel: str, modules: frozenset[str]) -> list[str]:
     """Why a machine by the virtual clock with this kernel cannot have such a disk. Debian 12's 6.1 was built so."""
-    if as_fixed(model, mips) is not None or "ublk_drv" in modules:
+    if "ublk_drv" in modules or not (reasons := reasons_against_null_blk(model)):
         return []
     reason = f"the disk model {model.name} is served through ublk, which the kernel {kernel} was built without"
-    return [f"{reason}; take another kernel, or a model that null_blk serves, as serial-8ms or ssd-sata."]
+    why = f"null_blk, which every kernel has, cannot be this disk ({'; '.join(reasons)})"
+    return [f"{reason}; {why}. Take another kernel, or a model that null_blk can be, such as serial-8ms."]
 
 
 def path_in_guest(name: str) -> str:
@@ -261,7 +215,7 @@ def path_in_guest(name: str) -> str:
 
 
 def in_guest(
-    name: str, size_bytes: int, model: DiskModel, write_cache: WriteCache, seed: int, mips: int = USUAL_MIPS
+    name: str, size_bytes: int, model: DiskModel, write_cache: WriteCache, seed: int
 ) -> tuple[str, tuple[Command, ...]]:
     """A modelled disk: its device in the machine, and the commands that make it there.
 
@@ -273,80 +227,74 @@ def in_guest(
         raise BadInput([Problem(reason) for reason in reasons])
     model = replace(model, write_cache=write_cache)
     path = path_in_guest(name)
-    device = path.removeprefix("/dev/")
-    fixed = as_fixed(model, mips)
-    if fixed is not None:
-        script, more = (_FLUSHED, [str(round(fixed.flush_us * 1000))]) if fixed.flush_us else (_NULL_BLK, [])
-        words = (f"{knob}={value}" for knob, value in null_blk(model, fixed, size_bytes).items())
-        return path, (_sh(script, device, str(int(model.rotational)), *more, *words),)
+    scheduler = "none" if _has_several_queues(model) else ""
+    if not reasons_against_null_blk(model):
+        words = (f"{knob}={value}" for knob, value in null_blk(model, size_bytes).items())
+        device = path.removeprefix("/dev/")
+        return path, (_sh(_NULL_BLK, path, scheduler, device, str(int(model.rotational)), *words),)
     own_seed = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:8])
     options = (f"--size={size_bytes}", f"--seed={own_seed}", f"--name={name}", f"--link={path}")
-    return path, (_sh(_SERVED, *options, stdin=json.dumps(model.document)),)
+    return path, (_sh(_SERVED, path, scheduler, *options, stdin=json.dumps(model.document)),)
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """So many requests at a time, each so long, and of bytes so many a second together: all that null_blk knows. And a
-    flush alone, so long."""
-
-    servers: int
-    time_us: float
-    flush_us: float = 0.0
-    bytes_per_s: float | None = None
+def _has_several_queues(model: DiskModel) -> bool:
+    """Whether the real disk has several hardware queues: flash that holds more requests than SATA lets it."""
+    return not model.rotational and int(model.device["queue_depth"]) > _NCQ_DEPTH
 
 
-def as_fixed(model: DiskModel, mips: int = USUAL_MIPS) -> Fixed | None:
-    """What null_blk is to be like where it serves a model; None where `strata-engine disk` does.
+def reasons_against_null_blk(model: DiskModel) -> list[str]:
+    """Why null_blk cannot be exactly this disk, so that `strata-engine disk` serves it; none where null_blk serves it.
 
-    `mips`: of the processor that would serve, in million instructions a second.
+    Every request that null_blk holds has a timer of its own, and all take the same time. Its throttle (`mbps`) never
+    completes a request larger than 20 ms of the rate, and loses what is left of each 20 ms (drivers/block/null_blk).
     """
-    service, depth = model.service, int(model.device["queue_depth"])
-    if model.faults:
-        return None
-    flushed_us = flush_us(model)
-    if model.kind == "fixed":
-        simple = service["read_us"] == service["write_us"] and service.get("bytes_per_s") is None
-        read_us = float(service["read_us"])
-        # null_blk holds no more than it serves, so that one who submits to several disks waits for the first that is
-        # busy: what can be served with its whole queue, is.
-        queues = depth > service["servers"] or bool(flushed_us)
-        if not simple or service["servers"] > depth or (queues and read_us >= least_served_us(mips)):
-            return None
-        return Fixed(int(service["servers"]), read_us, flushed_us)
-    if model.kind == "ssd":
-        # One read after the other, and how many a second it does at most: the one through the other is how many it
-        # works on at a time.
-        read_us = _read_us(service)
-        if shortest(model)[0] >= least_served_us(mips):
-            return None
-        dies = service["channels"] * service["dies_per_channel"]
-        at_a_time = min(dies, depth, round(read_us / max(service["command_us"], read_us / depth)))
-        most = min(service["interface_bytes_per_s"], service["channels"] * service["channel_bytes_per_s"])
-        return Fixed(max(at_a_time, 1), round(read_us, 1), flushed_us, float(most))
-    return None
+    if model.kind != "fixed":
+        return [f"it is of the kind {model.kind}, not fixed"]
+    service, device = model.service, model.device
+    logical = int(device.get("logical_block_bytes", 512))
+    physical = int(device.get("physical_block_bytes", _PHYSICAL_BYTES))
+    found = {
+        "its reads and writes take different times": service["read_us"] != service["write_us"],
+        "it has a bytes_per_s": service.get("bytes_per_s") is not None,
+        "its write cache is volatile, and is flushed": model.write_cache == "volatile",
+        "it has faults": any(model.faults.values()),
+        "it holds more requests than it serves (queue_depth above servers)": device["queue_depth"] > service["servers"],
+        f"physical_block_bytes is {physical}, and logical_block_bytes {logical}": physical != logical,
+        "largest_request_bytes is above 512 KiB": _largest_bytes(model) > _NULL_BLK_LARGEST_BYTES,
+    }
+    return [reason for reason, holds in found.items() if holds]
+
+
+def _largest_bytes(model: DiskModel) -> int:
+    return int(model.device.get("largest_request_bytes", _LARGEST_BYTES))
 
 
 def served_by(model: DiskModel, mips: int = USUAL_MIPS, cost_us: float | None = None) -> str:
-    """For people: what carries a model by the virtual clock. `cost_us`: what a request costs `strata-engine disk`
-    there, where that was measured."""
-    fixed = as_fixed(model, mips)
-    if fixed is None:
-        free = model.write_cache == "volatile" and model.kind != "hdd" and not flush_us(model)
-        flushes = ", flushes too, which take no time by the model" if free else ""
-        cost = "" if cost_us is None else f", which takes {cost_us:.1f} us more for each{flushes}"
-        return f"{model.name}, every request computed by strata-engine disk{cost}"
-    said = f"{model.name}, by null_blk: {fixed.servers} requests at a time, {fixed.time_us:g} us each"
-    if fixed.bytes_per_s is not None:
-        said += f", reads like writes, and {fixed.bytes_per_s / 1e6:.0f} MB/s at most"
-    if fixed.flush_us:
-        said += (
-            f", and flushes alone, {fixed.flush_us:g} us each, through a loop device, which takes some "
-            f"{_LOOP_US * USUAL_MIPS / mips:g} us more for every request and no discards"
+    """For people: what serves a model by the virtual clock, and what that adds. `cost_us`: what a request costs
+    `strata-engine disk` there, where that was measured."""
+    least_us, request = shortest(model)
+    slower = USUAL_MIPS / mips
+    if not reasons_against_null_blk(model):
+        depth = int(model.device["queue_depth"])
+        held = "1 request" if depth == 1 else f"{depth} requests"
+        said = f"{model.name}, by null_blk: {held} at a time, {model.service['read_us']:g} us each"
+        added_us, most = _OWN_US * slower, _NULL_BLK_PER_S / slower
+        if least_us >= _TIMES * added_us:
+            return said
+        return (
+            f"{said}; the machine's processor adds some {added_us:g} us to each, and serves some {most:,.0f} a second"
         )
-    own_us = (_OWN_US + (_LOOP_US if fixed.flush_us else 0.0)) * USUAL_MIPS / mips
-    if fixed.time_us >= _TIMES * own_us:
+    free = model.kind == "fixed" and model.write_cache == "volatile" and not model.service.get("flush_us")
+    flushes = ", flushes too, which take no time by the model" if free else ""
+    cost = "" if cost_us is None else f", which takes {cost_us:.1f} us more for each{flushes}"
+    said = f"{model.name}, every request computed by strata-engine disk{cost}"
+    if least_us >= _TIMES * (_SERVING_US * slower if cost_us is None else cost_us):
         return said
-    return f"{said}; in all the machine's processor adds some {own_us:g} us to a request, and is waited for under many"
+    added_us, most = (_OWN_US + _SERVING_US) * slower, _ENGINE_PER_S / slower
+    return (
+        f"{said}; it is a fast disk (its shortest request, {request}, takes {least_us:.3g} us): in all the machine's "
+        f"processor adds some {added_us:g} us to a request, and serves some {most:,.0f} a second"
+    )
 
 
 def caveats(
@@ -370,73 +318,51 @@ def caveats(
     return tuple(said)
 
 
-def null_blk(model: DiskModel, fixed: Fixed, size_bytes: int) -> dict[str, int]:
-    """The knobs of null_blk, in the order in which they are set.
+def null_blk(model: DiskModel, size_bytes: int) -> dict[str, int]:
+    """The attributes of null_blk, in the order in which they are set.
 
-    Linux: Documentation/block/null_blk.rst. Every request has a timer of its own, so a depth of N is N servers. It
-    counts whole MiB. What was written is kept in memory in any case: nobody cuts the power.
+    Linux: Documentation/block/null_blk.rst. Sizes are in whole MiB. Without `poll_queues=0` it has a second hardware
+    queue, and so no scheduler; without `max_sectors` it takes 255 sectors a request. What was written is kept in memory
+    in any case: nobody cuts the power.
     """
     return {
         "memory_backed": 1,
-        "discard": 1,
+        "discard": 0,
         "size": -(-size_bytes // _MIB),
         "blocksize": int(model.device.get("logical_block_bytes", 512)),
+        "max_sectors": _largest_bytes(model) // 512,
         "submit_queues": 1,
-        "hw_queue_depth": fixed.servers,
+        "poll_queues": 0,
+        "hw_queue_depth": int(model.device["queue_depth"]),
         "irqmode": 2,
-        "completion_nsec": round(fixed.time_us * 1000),
-        # whole MiB/s, counted in slices of 20 ms
-        **({} if fixed.bytes_per_s is None else {"mbps": max(round(fixed.bytes_per_s / _MIB), 1)}),
+        "completion_nsec": round(model.service["read_us"] * 1000),
     }
 
 
-# $1 name, the rest: KNOB=VALUE, in this order.
-_MAKE = """\
-make() {
-  dir=/sys/kernel/config/nullb/$1; shift
-  mkdir "$dir" || exit 1
-  for knob; do echo "${knob#*=}" > "$dir/${knob%%=*}" || exit 1; done
-  echo 1 > "$dir/power" || exit 1
-}
+# $1 path, $2 the scheduler that the kernel gives such a disk; empty: what it gives this one.
+_SCHEDULER = """udevadm settle
+node=$(readlink -e -- "$1") || exit 1
+[ -z "$2" ] || echo "$2" > "/sys/block/${node##*/}/queue/scheduler"
 """
 
-# $1 name, $2 whether it turns, the rest: KNOB=VALUE.
-_NULL_BLK = (
-    _MAKE
-    + """\
-name=$1; turns=$2; shift 2
-make "$name" "$@"
+# $1 path, $2 scheduler, $3 name, $4 whether it turns, the rest: NAME=VALUE, in this order.
+_NULL_BLK = f"""\
+set_up() {{ {_SCHEDULER} }}
+path=$1; scheduler=$2; name=$3; turns=$4; shift 4
+dir=/sys/kernel/config/nullb/$name
+mkdir "$dir" || exit 1
+for knob; do echo "${{knob#*=}}" > "$dir/${{knob%%=*}}" || exit 1; done
+echo 1 > "$dir/power" || exit 1
 echo "$turns" > "/sys/block/$name/queue/rotational"
-udevadm settle"""
-)
+set_up "$path" "$scheduler\""""
 
-# $1 name, $2 whether it turns, $3 ns of a flush, the rest: KNOB=VALUE. Device mapper sends each kind of request to a
-# device of its own: reads and writes to one null_blk, flushes to another that has nothing else to do and a cache to
-# flush. A write that has to be on the medium before it is done (FUA) would take no longer: the loop device has none of
-# these, so the kernel flushes after it. It also has partitions and schedulers, which device mapper has not.
-_FLUSHED = (
-    _MAKE
-    + """\
-name=$1; turns=$2; flush_ns=$3; shift 3
-make "$name-data" "$@"
-make "$name-flush" "$@" hw_queue_depth=1 completion_nsec="$flush_ns" cache_size=1
-sectors=$(blockdev --getsz "/dev/$name-data")
-table="0 $sectors delay /dev/$name-data 0 0 /dev/$name-data 0 0 /dev/$name-flush 0 0"
-dmsetup create "$name" --table "$table" || exit 1
-loop=$(losetup --find --show --direct-io=on --sector-size "$(blockdev --getss "/dev/$name-data")" \
-  "/dev/mapper/$name") || exit 1
-queue=/sys/block/${loop#/dev/}
-if [ "$(cat "$queue/loop/dio")" != 1 ]; then echo "$loop does not do direct I/O" >&2; exit 1; fi
-echo "$turns" > "$queue/queue/rotational"
-ln -s "$loop" "/dev/$name"
-udevadm settle"""
-)
-
-
-# /lab-init measured what serving costs, before the machine was saved.
+# $1 path, $2 scheduler, the rest: options. A fast disk is served as well as the processor can: `served_by` says how far
+# that goes.
 _SERVED = f"""\
-strata-engine disk serve --model=- --cost-ns="$(cat {COST_FILE})" "$@" >/dev/null || exit 1
-udevadm settle"""
+set_up() {{ {_SCHEDULER} }}
+path=$1; scheduler=$2; shift 2
+strata-engine disk serve --model=- --least-times-cost=0 "$@" >/dev/null || exit 1
+set_up "$path" "$scheduler\""""
 
 
 def _sh(script: str, *words: str, stdin: str | None = None) -> Command:

@@ -283,7 +283,7 @@ def _written(
             "write_latency_us": round(max(write_us - arrived_us, 0.0), 2),
         }
         found |= _lone({**service, **found}, one, larger)
-        left_us = waited_us - models.flush_of_flash_us({**service, **found})
+        left_us = waited_us - flush_us({**service, **found})
         if left_us >= 0:
             break
     if left_us < 0:
@@ -291,6 +291,18 @@ def _written(
         # bounded by the interface.
         found["program_us"] = round(max(found["program_us"] + left_us, 0.1), 1)
     return found | {"flush_us": round(max(left_us, 0.0), 1)}
+
+
+def flush_us(service: Mapping[str, Any]) -> float:
+    """Of a flush of flash right after a write of 4 KiB, which is sent and programmed first (crates/disks, ssd). One
+    that fills an operation is on its way before it is answered."""
+    program_bytes = service["program_bytes"]
+    there_us = program_bytes * 1e6 / service["channel_bytes_per_s"] + service["program_us"]
+    if program_bytes <= _KIB4:
+        waited_us = max(service["command_us"], there_us - service["write_latency_us"])
+    else:
+        waited_us = service["command_us"] + there_us
+    return float(round(waited_us + service.get("flush_us", 0), 1))
 
 
 def _lone(service: Mapping[str, Any], one: float, larger: Mapping[int, float]) -> dict[str, float]:
@@ -380,10 +392,10 @@ def _written_by_arm(device: Device, service: Mapping[str, Any], seen: Mapping[st
         return {"write_settle_ms": _settle_ms(write_us - read_us)}
     way_us = _KIB4 * 1e6 / service["interface_bytes_per_s"]
     command_us = max(write_us - way_us, 0.0)
-    found = {"write_settle_ms": _settle_ms((seen["flushed"].mean_us - write_us) - (read_us - command_us - way_us))}
-    # What is faster could not be served: the class's own command stands then, and is marked so.
-    if command_us >= models.least_served_us():
-        found["command_us"] = round(command_us, 1)
+    found = {
+        "command_us": round(command_us, 1),
+        "write_settle_ms": _settle_ms((seen["flushed"].mean_us - write_us) - (read_us - command_us - way_us)),
+    }
     held = cache_bytes([(size, seen[_burst(size)].mean_us) for size in BURSTS if _burst(size) in seen])
     return found if held is None else found | {"cache_bytes": held}
 

@@ -114,7 +114,7 @@ class LabSites:
 
     def _served(self) -> bool:
         """Whether `strata-engine disk` serves any of the disks."""
-        return any(models.as_fixed(model, self.testbed.mips) is None for model in self.models.values())
+        return any(models.reasons_against_null_blk(model) for model in self.models.values())
 
     def describe(self, facts: Facts) -> Facts:
         """Raises Refused when the machine cannot have disks of these models."""
@@ -139,7 +139,7 @@ class LabSites:
         return [
             reason
             for model in self.models.values()
-            for reason in models.reasons_against_kernel(model, facts.kernel_text, facts.modules, self.testbed.mips)
+            for reason in models.reasons_against_kernel(model, facts.kernel_text, facts.modules)
         ]
 
     def versions(self) -> Mapping[str, str]:
@@ -286,12 +286,6 @@ def opened(
     if virtual:
         if all(_needs_another_machine(stack) for stack in campaign.stacks):
             raise Refused(BY_INSTRUCTIONS)
-        reasons += [
-            reason
-            for model in chosen.values()
-            if model.kind
-            for reason in models.reasons_against_speed(model, campaign.testbed.mips)
-        ]
         each = [(_disks(campaign, stack), _kept_bytes(stack)) for stack in campaign.stacks]
         disks, kept = max(each, key=lambda pair: models.memory_bytes(*pair))
         reasons += models.reasons_against(disks, campaign.testbed.memory_bytes, kept)

@@ -9,7 +9,8 @@ import pytest
 
 from strata.errors import BadInput
 from strata.lab import models
-from strata.model import Disk
+from strata.lab.probe import Device, Seen, as_file, fit, loads
+from strata.model import Disk, WriteCache
 
 FIXED = """\
 name: mine
@@ -102,55 +103,126 @@ def test_a_file_of_limits_alone_is_for_the_real_clock() -> None:
         models.in_guest("disk0", 1 << 30, model, "volatile", 1)
 
 
-def test_fixed_times_are_served_by_null_blk() -> None:
-    model = models.find("mine.yaml", FIXED.replace("queue_depth: 32", "queue_depth: 4"))
-    fixed = models.as_fixed(model)
-    assert fixed == models.Fixed(4, 250.0)
-    assert models.as_fixed(models.find("mine.yaml", FIXED)) is None, "it would hold 4, and the disk holds 32"
-    assert models.null_blk(model, fixed, 2 << 30) == {
-        "memory_backed": 1,
-        "discard": 1,
-        "size": 2048,
-        "blocksize": 512,
-        "submit_queues": 1,
-        "hw_queue_depth": 4,
-        "irqmode": 2,
-        "completion_nsec": 250_000,
+def attributes(model: models.DiskModel) -> dict[str, str] | None:
+    """Of null_blk as the commands in the machine set them; None where the engine serves."""
+    _, (command,) = models.in_guest("disk0", 1 << 30, model, model.write_cache, 1)
+    if "strata-engine disk serve" in command.argv[2]:
+        return None
+    assert "/sys/kernel/config/nullb" in command.argv[2]
+    return dict(word.split("=", 1) for word in command.argv[8:])
+
+
+# One that null_blk can be, and each change that makes it a disk that null_blk cannot be.
+SIMPLE = """\
+name: mine
+queue_depth: 4
+physical_block_bytes: 512
+write_cache: none
+service:
+  fixed: {servers: 4, read_us: 250, write_us: 250}
+"""
+NOT_SIMPLE = {
+    "write_us: 250": ("write_us: 251", "its reads and writes take different times"),
+    "write_us: 250}": ("write_us: 250, bytes_per_s: 6000000}", "it has a bytes_per_s"),
+    "write_cache: none": ("write_cache: volatile", "its write cache is volatile"),
+    "service:": ("faults: {power_cut_s: 1}\nservice:", "it has faults"),
+    "queue_depth: 4": ("queue_depth: 5", "it holds more requests than it serves"),
+    "physical_block_bytes: 512\n": ("", "physical_block_bytes is 4096, and logical_block_bytes 512"),
+    "name: mine": ("name: mine\nlargest_request_bytes: 1048576", "largest_request_bytes is above 512 KiB"),
+}
+
+
+def test_who_serves_each_model_that_comes_with_strata() -> None:
+    served = {name: attributes(models.find(name)) for name in models.names()}
+    assert {name for name, by_null_blk in served.items() if by_null_blk is None} == {"hdd-7200", "nvme", "ssd-sata"}
+    plain, serial = served["plain"], served["serial-8ms"]
+    assert plain is not None and serial is not None
+    assert (plain["hw_queue_depth"], plain["completion_nsec"]) == ("32", "100000")
+    assert (serial["hw_queue_depth"], serial["completion_nsec"]) == ("1", "8000000")
+
+
+@pytest.mark.parametrize("cache", ["volatile", "protected", "none"])
+@pytest.mark.parametrize("name", models.names())
+def test_null_blk_takes_no_discards_has_no_rate_and_takes_the_largest_requests_of_the_model(
+    name: str, cache: WriteCache
+) -> None:
+    """A discard larger than 20 ms of its rate never ends, and by itself it takes 255 sectors a request."""
+    found = attributes(replace(models.find(name), write_cache=cache))
+    assert found is None or (found["discard"], found["max_sectors"], "mbps" in found) == ("0", "1024", False)
+
+
+def test_fixed_times_that_null_blk_can_be_are_served_by_it() -> None:
+    assert attributes(models.find("mine.yaml", SIMPLE)) == {
+        "memory_backed": "1",
+        "discard": "0",
+        "size": "1024",
+        "blocksize": "512",
+        "max_sectors": "1024",
+        "submit_queues": "1",
+        "poll_queues": "0",
+        "hw_queue_depth": "4",
+        "irqmode": "2",
+        "completion_nsec": "250000",
     }
-    path, (command,) = models.in_guest("hdd0", 2 << 30, model, "none", 1)
-    assert path == "/dev/disk-hdd0"
-    assert command.argv[3:6] == ("sh", "disk-hdd0", "0")
-    assert "completion_nsec=250000" in command.argv
+    small = models.find("mine.yaml", f"logical_block_bytes: 4096\nlargest_request_bytes: 65536\n{SIMPLE}")
+    small = replace(small, device={**small.device, "physical_block_bytes": 4096})
+    found = attributes(small)
+    assert found is not None and (found["blocksize"], found["max_sectors"]) == ("4096", "128")
+    more = models.find("mine.yaml", SIMPLE.replace("servers: 4", "servers: 9"))
+    found = attributes(more)
+    assert found is not None and found["hw_queue_depth"] == "4", "it holds 4, so no more are served at a time"
 
 
-def test_what_null_blk_cannot_do_is_served_by_the_engine() -> None:
-    short = FIXED.replace("queue_depth: 32", "queue_depth: 4")
-    model = models.find("mine.yaml", short)
-    assert models.as_fixed(replace(model, faults={"power_cut_s": 1.0})) is None
-    assert models.as_fixed(models.find("mine.yaml", short.replace("write_us: 250", "write_us: 251"))) is None
-    flushed = models.find("mine.yaml", short.replace("write_us: 250", "write_us: 250, flush_us: 1000"))
-    assert models.as_fixed(flushed) == models.Fixed(4, 250.0)  # without a cache nobody flushes
-    assert models.as_fixed(replace(flushed, write_cache="volatile")) is None
-    fast = models.find(
-        "mine.yaml", FIXED.replace("read_us: 250, write_us: 250", "read_us: 50, write_us: 50, flush_us: 1000")
-    )
-    assert models.as_fixed(replace(fast, write_cache="volatile")) == models.Fixed(4, 50.0, 1000.0)
-    assert models.as_fixed(models.find("hdd-7200")) is None
+@pytest.mark.parametrize("old", NOT_SIMPLE)
+def test_what_null_blk_cannot_be_is_served_by_the_engine(old: str) -> None:
+    new, why = NOT_SIMPLE[old]
+    model = models.find("mine.yaml", SIMPLE.replace(old, new))
+    assert attributes(model) is None
+    (reason,) = models.reasons_against_null_blk(model)
+    assert reason.startswith(why)
 
 
-def test_flash_is_too_fast_to_be_computed_and_null_blk_reads_as_it_does() -> None:
-    # Stated: 10,000 reads a second one at a time and 98,000 at most; 19,000 and 600,000.
-    for name, single, deep, flush in (("ssd-sata", 10_000, 98_000, "2755.8"), ("nvme", 19_000, 600_000, "2133.5")):
-        fixed = models.as_fixed(models.find(name))
-        assert fixed is not None
-        assert 1e6 / fixed.time_us == pytest.approx(single, rel=0.02)
-        assert fixed.servers * 1e6 / fixed.time_us == pytest.approx(deep, rel=0.05)
-        said = models.served_by(models.find(name))
-        assert f"{fixed.servers} requests at a time" in said
-        assert f"flushes alone, {flush} us each, through a loop device" in said
-        assert "flushes" not in models.served_by(replace(models.find(name), write_cache="protected"))
-        assert "the machine's processor adds some 31 us to a request" in said
+def test_a_probed_disk_is_served_by_the_engine_however_fast_it_is() -> None:
+    for device, us in (
+        (Device("/dev/a", 8 << 30, False, "volatile", 32), 80.0),
+        (Device("/dev/b", 8 << 30, False, "none", 128), 20.0),
+        (Device("/dev/c", 8 << 30, False, "volatile", 128, 4096, scratch=True), 20.0),
+        (Device("/dev/d", 8 << 30, True, "volatile", 32), 12_000.0),
+        (Device("/dev/e", 8 << 30, True, "none", 32, scratch=True), 12_000.0),
+    ):
+        seen = {load.name: Seen(1e6 * load.depth / us, 4096e6 * load.depth / us, us) for load in loads(device)}
+        text = as_file("a", device, fit(device, seen), ["a probe"])
+        assert attributes(models.find("a.yaml", text)) is None, device.path
+
+
+def test_of_several_hardware_queues_the_kernel_schedules_none() -> None:
+    """As Linux does by itself where a disk has them; what is served has one."""
+
+    def scheduler(model: models.DiskModel) -> str:
+        _, (command,) = models.in_guest("disk0", 1 << 30, model, model.write_cache, 1)
+        return command.argv[5]
+
+    found = {name: scheduler(models.find(name)) for name in models.names()}
+    assert found == {"hdd-7200": "", "nvme": "none", "plain": "", "serial-8ms": "", "ssd-sata": ""}
+    assert scheduler(models.find("mine.yaml", SIMPLE.replace("queue_depth: 4", "queue_depth: 33"))) == "none"
+    turns = SIMPLE.replace("queue_depth: 4", "queue_depth: 33").replace("servers: 4", "rotational: true, servers: 40")
+    assert scheduler(models.find("mine.yaml", turns)) == ""
+
+
+def test_what_a_fast_disk_loses_to_the_processor_stands_beside_its_figures() -> None:
+    for name, least in (
+        ("ssd-sata", "a write, takes 25 us"),
+        ("nvme", "a read of what is in its memory, takes 8.77 us"),
+    ):
+        (said,) = models.caveats("ssd", models.find(name), virtual=True, cost_us=16.94)
+        assert f"{name}, every request computed by strata-engine disk, which takes 16.9 us more for each" in said
+        assert least in said and "adds some 37 us to a request" in said and "a second" in said
+    assert "adds some 17 us to each" in models.served_by(models.find("plain"))
     assert "processor" not in models.served_by(models.find("serial-8ms")), "of 8 ms its part is nothing"
+    assert "processor" not in models.served_by(models.find("hdd-7200"))
+    # a slower one adds more, and serves fewer disks without a mention
+    assert "adds some 74 us to a request" in models.served_by(models.find("ssd-sata"), 500)
+    assert "adds some 74 us to a request" in models.served_by(models.find("hdd-7200"), 500)
 
 
 def test_what_serving_costs_stands_beside_the_figures_where_the_engine_serves() -> None:
@@ -159,18 +231,8 @@ def test_what_serving_costs_stands_beside_the_figures_where_the_engine_serves() 
         "Disks of the role hdd are modelled: hdd-7200, every request computed by strata-engine disk, which takes "
         "16.9 us more for each."
     )
-    (flash,) = models.caveats("ssd", models.find("ssd-sata"), virtual=True, cost_us=16.94)
-    assert "16.9" not in flash
-
-
-def test_flash_has_the_bandwidth_of_its_model() -> None:
-    # Stated: 545 MB/s and 3.5 GB/s of sequential reads, of which the interface takes its part.
-    for name, stated in (("ssd-sata", 545e6), ("nvme", 3.5e9)):
-        model = models.find(name)
-        fixed = models.as_fixed(model)
-        assert fixed is not None
-        assert models.null_blk(model, fixed, 1 << 30)["mbps"] * (1 << 20) == pytest.approx(stated, rel=0.05)
-        assert "MB/s at most" in models.served_by(model)
+    cache = models.find("mine.yaml", FIXED.replace("write_cache: none", "write_cache: volatile"))
+    assert "more for each, flushes too, which take no time by the model" in models.served_by(cache, cost_us=20.0)
 
 
 def test_the_role_of_a_disk_says_which_model_it_has_where_nothing_else_does() -> None:
@@ -178,52 +240,11 @@ def test_the_role_of_a_disk_says_which_model_it_has_where_nothing_else_does() ->
     assert {models.usual(role) for role in ("hdd", "ssd", "nvme", "disk")} <= set(models.names())
 
 
-def test_what_nobody_can_serve_is_refused_before_anything_is_booted() -> None:
-    for name in models.names():
-        assert models.reasons_against_speed(models.find(name)) == []
-    unlike = models.find("mine.yaml", FIXED.replace("read_us: 250, write_us: 250", "read_us: 50, write_us: 51"))
-    (reason,) = models.reasons_against_speed(unlike)
-    assert "its shortest request, a read, takes 50 us" in reason and "20 us of the processor for each" in reason
-    (reason,) = models.reasons_against_speed(replace(models.find("ssd-sata"), faults={"power_cut_s": 1.0}))
-    assert "ssd-sata is too fast" in reason
-
-
-def test_a_flush_that_is_shorter_than_what_serving_it_takes_is_refused() -> None:
-    cached = FIXED.replace("write_cache: none", "write_cache: volatile")
-    for flush_us, refused in (("1", True), ("250", False), ("0", False)):
-        text = cached.replace("write_us: 250", f"write_us: 251, flush_us: {flush_us}")
-        reasons = models.reasons_against_speed(models.find("mine.yaml", text))
-        assert bool(reasons) is refused
-        assert not reasons or "a flush takes 1 us" in reasons[0]
-    cache = models.find("mine.yaml", cached.replace("write_us: 250", "write_us: 251"))
-    assert "more for each, flushes too, which take no time by the model" in models.served_by(cache, cost_us=20.0)
-
-
-def test_a_slower_processor_serves_fewer_models() -> None:
-    slow = models.find("mine.yaml", FIXED.replace("write_us: 250", "write_us: 300"))
-    assert models.reasons_against_speed(slow) == []
-    assert models.reasons_against_speed(slow, 500)
-    # what the engine would serve at full speed goes to null_blk where it can
-    flash = models.find("ssd-sata")
-    assert models.as_fixed(flash, 250) is not None and "56 us more" in models.served_by(flash, 250)
-
-
 def test_that_a_disk_fails_stands_beside_its_figures() -> None:
     failing = replace(models.find("hdd-7200"), faults={"power_cut_s": 1.0, "errors": []})
     assert "Disks of the role hdd fail as their model says: power_cut_s." in models.caveats(
         "hdd", failing, virtual=True
     )
-
-
-def test_flushes_of_flash_have_a_null_blk_of_their_own() -> None:
-    model = models.find("ssd-sata")
-    path, (command,) = models.in_guest("ssd0", 2 << 30, model, "volatile", 1)
-    assert path == "/dev/disk-ssd0"
-    # a flush of 500 us, after 96 KiB were sent and programmed
-    assert command.argv[3:7] == ("sh", "disk-ssd0", "0", "2755800")
-    _, (without,) = models.in_guest("ssd0", 2 << 30, model, "protected", 1)
-    assert without.argv[6:] == command.argv[7:]
-    assert "losetup" in command.argv[2] and "losetup" not in without.argv[2]
 
 
 def test_the_engine_gets_the_model_under_the_names_that_it_knows() -> None:
@@ -254,8 +275,9 @@ def test_disks_must_fit_the_memory_of_the_machine() -> None:
 
 
 def test_a_kernel_without_ublk_has_only_what_null_blk_serves() -> None:
-    (reason,) = models.reasons_against_kernel(models.find("hdd-7200"), "6.1.0-50-amd64", frozenset({"null_blk"}))
-    assert "hdd-7200 is served through ublk, which the kernel 6.1.0-50-amd64 was built without" in reason
-    assert models.reasons_against_kernel(models.find("hdd-7200"), "6.12.107", frozenset({"ublk_drv"})) == []
-    for name in ("serial-8ms", "ssd-sata"):
+    (reason,) = models.reasons_against_kernel(models.find("ssd-sata"), "6.1.0-50-amd64", frozenset({"null_blk"}))
+    assert "ssd-sata is served through ublk, which the kernel 6.1.0-50-amd64 was built without" in reason
+    assert "(it is of the kind ssd, not fixed)" in reason and "serial-8ms" in reason
+    assert models.reasons_against_kernel(models.find("ssd-sata"), "6.12.107", frozenset({"ublk_drv"})) == []
+    for name in ("serial-8ms", "plain"):
         assert models.reasons_against_kernel(models.find(name), "6.1.0-50-amd64", frozenset()) == []

@@ -91,7 +91,7 @@ pub struct Serve {
     /// What serving costs here, from `disk cost`; without it, it is measured first
     #[arg(long, value_name = "NANOSECONDS")]
     cost_ns: Option<u64>,
-    /// How many times the cost the model's least service time must be
+    /// How many times the cost the model's least service time must be; 0 accepts every model and measures nothing
     #[arg(long, value_name = "TIMES", default_value_t = 10)]
     least_times_cost: u64,
     /// Stay in the foreground; ends when the disk is taken away or at SIGTERM
