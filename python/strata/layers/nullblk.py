@@ -1,4 +1,10 @@
-"""null_blk: a block device without a disk, the ceiling of what a machine can do. A source: it stands on nothing."""
+"""null_blk: a block device without a disk, the ceiling of what a machine can do. A source: it stands on nothing.
+
+The kernel counts its rate (`mbps`) in budgets of 20 ms (drivers/block/null_blk/main.c, null_handle_throttled). A
+request that does not fit in what is left of a budget waits for the next one, and the rest is lost; a request larger
+than a whole budget never completes. So requests are at most an eighth of a budget, and discards, which count with all
+of their range, are off.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +17,13 @@ from strata.units import format_size, human_size
 
 _MIB = 1 << 20
 _NS = 10**9
+_SECTOR = 512
+_PAGE = 4096
+# The largest request. By itself null_blk takes 255 sectors.
+_LARGEST_BYTES = 512 << 10
+# Budgets a second (TICKS_PER_SEC), and how many of the largest requests fit in one.
+_BUDGETS = 50
+_IN_A_BUDGET = 8
 
 NAMED_SINCE = (5, 19)
 """The first Linux that calls a device as its directory in configfs."""
@@ -27,10 +40,22 @@ INFO = LayerInfo(
             "keep what is written, in memory; off: forget it, so no file system can stand on it",
             default=True,
         ),
-        Param("discard", ParamType.FLAG, "take discards, which free that memory; only with it", default=True),
+        Param(
+            "discard",
+            ParamType.FLAG,
+            "take discards, which free that memory; never without memory_backed= or with mbps=",
+            default=True,
+        ),
         Param("queues", ParamType.INT, "submission queues; 1 if not said", minimum=1, maximum=1024),
         Param("depth", ParamType.INT, "requests in flight in each queue; 64 if not said", minimum=1, maximum=4096),
-        Param("mbps", ParamType.INT, "the most MiB that it moves in a second", minimum=1, maximum=1 << 20),
+        Param(
+            "mbps",
+            ParamType.INT,
+            "the most MiB that it moves in a second; up to an eighth less (at 1 a fifth), for the kernel counts in "
+            "budgets of 20 ms and loses what is left of each",
+            minimum=1,
+            maximum=1 << 20,
+        ),
         Param("blocksize", ParamType.SIZE, "its sector; 512 if not said", minimum=512, maximum=4096),
         Param("cache", ParamType.SIZE, "a volatile write cache of so much, in whole MiB; none if not said",
               minimum=_MIB),
@@ -153,6 +178,14 @@ def _directory(place: Place) -> str:
     return f"{_config(place)}/nullb/{place.name}"
 
 
+def _largest_bytes(spec: Call) -> int:
+    """Of a request, in whole pages; with `mbps` many of them fit in a budget, so that little of it is lost."""
+    if spec["mbps"] is None:
+        return _LARGEST_BYTES
+    pages = _MIB // _BUDGETS * int(spec["mbps"]) // _IN_A_BUDGET // _PAGE
+    return min(_LARGEST_BYTES, max(pages, 1) * _PAGE)
+
+
 def _attributes(spec: Call) -> list[tuple[str, str]]:
     """(name, value) as the kernel takes and shows them, in the order of writing."""
     completion, cache = spec["completion"], int(spec["cache"] or 0)
@@ -160,7 +193,8 @@ def _attributes(spec: Call) -> list[tuple[str, str]]:
         ("size", str(_size(spec) // _MIB)),
         ("irqmode", "0" if completion is None else "2"),  # 0: completed where it was submitted; 2: by a timer
         ("memory_backed", str(int(bool(spec["memory_backed"])))),
-        ("discard", str(int(bool(spec["memory_backed"] and spec["discard"])))),
+        ("discard", str(int(bool(spec["memory_backed"] and spec["discard"] and spec["mbps"] is None)))),
+        ("max_sectors", str(_largest_bytes(spec) // _SECTOR)),
     ]
     if completion is not None:
         chosen.append(("completion_nsec", str(round(float(completion) * _NS))))

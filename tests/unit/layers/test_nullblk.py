@@ -65,5 +65,24 @@ def test_one_thing_that_is_not_so(old: str, new: str, word: str) -> None:
     assert word in found and found.startswith("nullblk: ") and found.endswith(".")
 
 
+@pytest.mark.parametrize("mbps", [*range(1, 30), 49, 50, 80, 100, 150, 199, 200, 1000, 1 << 20])
+def test_with_a_rate_no_request_and_no_discard_is_larger_than_what_the_kernel_lets_pass(mbps: int) -> None:
+    """Linux, drivers/block/null_blk/main.c: (1 << 20) / 50 * mbps bytes in each 20 ms; a larger one never completes."""
+    created = NULLBLK.plan_create(spec("nullblk", {"mbps": mbps}), [], PLACE)[2].do.argv
+    attributes = dict(zip(created[5::2], created[6::2], strict=True))
+    budget, largest = (1 << 20) // 50 * mbps, int(attributes["max_sectors"]) * 512
+    assert attributes["discard"] == "0"
+    assert 4096 <= largest <= budget and largest % 4096 == 0
+    assert largest <= budget / 8 or largest == 4096, "what is lost of each 20 ms is less than a request"
+    if mbps > 200:
+        assert largest == 512 << 10
+
+
+def test_without_a_rate_it_takes_requests_of_512_kib_and_discards() -> None:
+    created = NULLBLK.plan_create(spec("nullblk", {}), [], PLACE)[2].do.argv
+    attributes = dict(zip(created[5::2], created[6::2], strict=True))
+    assert (attributes["max_sectors"], attributes["discard"]) == ("1024", "1")
+
+
 def test_the_name_is_the_one_of_the_place() -> None:
     assert NULLBLK.provides(spec("nullblk"), [], PLACE).path == f"/dev/{PLACE.name}"
