@@ -39,16 +39,14 @@ _ROUND = 256 << 20  # to which a size that would fit is rounded down
 
 _MIB = 1 << 20
 
-# Processor time of a request of 4 KiB, at 1000 million instructions a second (tests/lab/test_known_answers.py): what
-# fio, the kernel and null_blk add to a lone one (measured: 16.8 us), and what `strata-engine disk` adds to that at most
-# (measured: 18 us; each machine measures its own). They are stated where a request takes less than ten times as long.
+# What the processor adds to a lone request of 4 KiB at 1000 million instructions a second, in all: fio, the kernel, and
+# null_blk (measured: 18.3 us) or `strata-engine disk` (measured: 26 to 30 us); and how many requests a second it serves
+# at most, 32 at a time (measured: 60,000; 17,000 to 23,000). tests/lab/test_known_answers.py. Both are stated where a
+# request takes less than ten times what is added.
 USUAL_MIPS = 1000
-_OWN_US = 17.0
-_SERVING_US = 20.0
+_NULL_BLK_US, _NULL_BLK_PER_S = 18, 60_000
+_ENGINE_US, _ENGINE_PER_S = 30, 20_000
 _TIMES = 10
-# The most requests a second that each serves, likewise.
-_NULL_BLK_PER_S = 70_000
-_ENGINE_PER_S = 30_000
 # The request by which a disk of flash is known.
 _KNOWN_BYTES = 4096
 # What the engine takes where a model states nothing else (crates/disks, parameters.rs).
@@ -272,28 +270,24 @@ def _largest_bytes(model: DiskModel) -> int:
 def served_by(model: DiskModel, mips: int = USUAL_MIPS, cost_us: float | None = None) -> str:
     """For people: what serves a model by the virtual clock, and what that adds. `cost_us`: what a request costs
     `strata-engine disk` there, where that was measured."""
-    least_us, request = shortest(model)
-    slower = USUAL_MIPS / mips
     if not reasons_against_null_blk(model):
         depth = int(model.device["queue_depth"])
         held = "1 request" if depth == 1 else f"{depth} requests"
         said = f"{model.name}, by null_blk: {held} at a time, {model.service['read_us']:g} us each"
-        added_us, most = _OWN_US * slower, _NULL_BLK_PER_S / slower
-        if least_us >= _TIMES * added_us:
-            return said
-        return (
-            f"{said}; the machine's processor adds some {added_us:g} us to each, and serves some {most:,.0f} a second"
-        )
-    free = model.kind == "fixed" and model.write_cache == "volatile" and not model.service.get("flush_us")
-    flushes = ", flushes too, which take no time by the model" if free else ""
-    cost = "" if cost_us is None else f", which takes {cost_us:.1f} us more for each{flushes}"
-    said = f"{model.name}, every request computed by strata-engine disk{cost}"
-    if least_us >= _TIMES * (_SERVING_US * slower if cost_us is None else cost_us):
+        added_us, most = _NULL_BLK_US, _NULL_BLK_PER_S
+    else:
+        free = model.kind == "fixed" and model.write_cache == "volatile" and not model.service.get("flush_us")
+        flushes = ", flushes too, which take no time by the model" if free else ""
+        cost = "" if cost_us is None else f", which takes {cost_us:.1f} us more for each{flushes}"
+        said = f"{model.name}, every request computed by strata-engine disk{cost}"
+        added_us, most = _ENGINE_US, _ENGINE_PER_S
+    least_us, request = shortest(model)
+    slower = USUAL_MIPS / mips
+    if least_us >= _TIMES * added_us * slower:
         return said
-    added_us, most = (_OWN_US + _SERVING_US) * slower, _ENGINE_PER_S / slower
     return (
-        f"{said}; it is a fast disk (its shortest request, {request}, takes {least_us:.3g} us): in all the machine's "
-        f"processor adds some {added_us:g} us to a request, and serves some {most:,.0f} a second"
+        f"{said}; a fast disk (its shortest request, {request}, takes {least_us:.3g} us), and the machine's processor "
+        f"adds some {added_us * slower:g} us in all to each request, and serves some {most / slower:,.0f} a second"
     )
 
 
