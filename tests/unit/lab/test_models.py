@@ -173,6 +173,18 @@ def test_fixed_times_that_null_blk_can_be_are_served_by_it() -> None:
     assert found is not None and found["hw_queue_depth"] == "4", "it holds 4, so no more are served at a time"
 
 
+# drivers/block/null_blk/main.c of Linux 6.1, `nullb_device_attrs`: the oldest kernel of a lab.
+LINUX_6_1 = (
+    "size completion_nsec submit_queues poll_queues home_node queue_mode blocksize max_sectors irqmode hw_queue_depth "
+    "index blocking use_per_node_hctx power memory_backed discard mbps cache_size badblocks zoned zone_size "
+    "zone_capacity zone_nr_conv zone_max_open zone_max_active virt_boundary no_sched"
+)
+
+
+def test_the_null_blk_of_every_lab_has_the_attributes_that_are_set() -> None:
+    assert set(models.null_blk(models.find("serial-8ms"), 1 << 30)) <= set(LINUX_6_1.split())
+
+
 @pytest.mark.parametrize("old", NOT_SIMPLE)
 def test_what_null_blk_cannot_be_is_served_by_the_engine(old: str) -> None:
     new, why = NOT_SIMPLE[old]
