@@ -82,6 +82,37 @@ def test_reads_and_writes_of_their_own_times_through_the_engine(tmp_path: Path) 
     assert iops == pytest.approx([250.0, 500.0, 500.0, 1e6 / 9000, 2e6 / 9000], rel=0.02)
 
 
+LARGE = """\
+name: large-requests
+queue_depth: 32
+largest_request_bytes: 1048576
+write_cache: none
+service:
+  fixed: {servers: 1, read_us: 2000, write_us: 3000, bytes_per_s: 400000000}
+"""
+
+
+def test_copying_a_large_request_takes_none_of_the_disks_time(tmp_path: Path) -> None:
+    """A disk moves its data by itself. The engine copies them, which takes its processor about 0.25 ms a MiB: while the
+    request waits for the moment that the model gives it, and not after that."""
+    model = tmp_path / "large.yaml"
+    model.write_text(LARGE)
+    sizes, depths, ways = {"4k": 4096, "128k": 1 << 17, "1m": 1 << 20}, (1, 8), ("read", "write")
+    asked = {}
+    for size, length in sizes.items():
+        for depth in depths:
+            for way, own_s in zip(ways, (0.002, 0.003), strict=True):
+                lines = (f"rw=rand{way}", f"bs={size}", f"iodepth={depth}", "ioengine=libaio", "runtime=3", "size=128m")
+                load = job(tmp_path / f"{way}-{size}-{depth}.fio", *lines)
+                asked[load] = (depth, length, own_s + length / 400e6)
+    found = figures(tmp_path / "run", ["disk"], list(asked), "--disk", f"disk={model}", "--size", "disk=256M")
+    added_ms = {load: 1e3 * (1 / found["disk", load]["iops"] - takes_s) for load, (_, _, takes_s) in asked.items()}
+    for load, (depth, length, takes_s) in asked.items():
+        # One at a time the program's own work on each page, and the way to the disk, come on top.
+        most_ms = 0.035 + 0.2 * length / (1 << 20) if depth == 1 else 1e3 * takes_s / 1000
+        assert abs(added_ms[load]) <= most_ms, added_ms
+
+
 def test_random_arrivals_wait_as_queueing_theory_says(tmp_path: Path) -> None:
     """M/D/1: who finds the disk busy for a share r of the time waits for r / (2 (1 - r)) service times in the mean
     (Pollaczek and Khinchine), and then is served for one."""

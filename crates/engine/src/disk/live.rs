@@ -61,9 +61,10 @@ impl Live {
             discards: model.discards(),
         };
         let mut driver = Driver::open()?;
-        driver.add(number, &attributes).map_err(|error| format!("the kernel refuses the disk ({error}); see dmesg"))?;
+        driver.add(number, &attributes).map_err(|error| {
+            format!("the kernel refuses the disk ({error}); it takes Linux 6.5 or newer; see dmesg")
+        })?;
         let queue = Queue {
-            numbers: driver.numbers(),
             device,
             crash,
             memory,

@@ -40,11 +40,6 @@ impl Memory {
         Ok(Self { start, length })
     }
 
-    /// The address of the first byte.
-    pub fn address(&self) -> u64 {
-        self.start.as_ptr() as u64
-    }
-
     /// A range that lies inside, cut off at the end where it does not.
     fn range(&self, offset: u64, length: u64) -> (u64, usize) {
         let offset = offset.min(self.length);

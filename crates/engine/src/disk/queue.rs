@@ -1,13 +1,14 @@
 //! The one queue of a served disk: takes requests as they come, asks the model when they complete, and answers then.
 //!
 //! A request's arrival is when this thread sees it, its completion an absolute moment of CLOCK_MONOTONIC: what the thread
-//! itself needs does not add up from one request to the next.
+//! itself needs does not add up from one request to the next. A request's bytes are copied while it waits for that moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::OpenOptions;
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::mpsc::Sender;
@@ -20,7 +21,7 @@ use nix::time::{ClockId, clock_gettime};
 use strata_disks::{Bytes, Change, Choice, CrashState, Device, Event, Nanos, Op, Request, What};
 
 use super::memory::Memory;
-use super::ublk::{ABORTED, Described, Fetch, Numbers, fetch_entry, op};
+use super::ublk::{ABORTED, Described, Fetch, fetch_entry, op, place};
 
 /// Marks the entries of the ring that are timers; the others carry a tag.
 const TIMER: u64 = 1 << 32;
@@ -43,8 +44,6 @@ pub struct Spent {
 
 /// What a queue needs.
 pub struct Queue {
-    /// The device that the driver made for the server.
-    pub numbers: Numbers,
     /// The disk.
     pub device: Device,
     /// What is at risk, where a power cut is to come, and the seed by which it is lost.
@@ -59,19 +58,30 @@ pub struct Queue {
     pub logical_block_bytes: u32,
 }
 
+/// A request that is not answered yet.
+#[derive(Clone, Copy)]
+struct Open {
+    tag: u16,
+    request: Request,
+    /// Its bytes are where they belong: a read's with the driver, a write's in the disk or in `held`.
+    copied: bool,
+}
+
 struct Running {
-    numbers: Numbers,
     device: Device,
     crash: Option<(CrashState, u64)>,
     memory: Memory,
     ring: IoUring<squeue::Entry, cqueue::Entry>,
     file: std::fs::File,
     requests: Requests,
-    buffers: Memory,
+    /// Bytes of writes that are not answered, one place a tag, where a power cut is to come: until then the disk has the
+    /// old ones. Elsewhere they go to the disk at once, for a reader of a sector that is being written may see either.
+    held: Option<Memory>,
     largest_request_bytes: u64,
     logical_block_bytes: u64,
-    /// The tag of each request that is open, and what was asked.
-    open: BTreeMap<u64, (u16, Request)>,
+    open: BTreeMap<u64, Open>,
+    /// Ids of those whose bytes are to be copied, in order of arrival; some may be answered by now.
+    to_copy: VecDeque<u64>,
     next_id: u64,
     epoch: Duration,
     /// Moments at which timers are set, the next one last.
@@ -100,7 +110,7 @@ pub fn serve(path: &Path, queue: Queue, ready: &Sender<Result<(), String>>) -> R
 impl Running {
     fn start(path: &Path, queue: Queue) -> Result<Self, String> {
         let cannot =
-            |what: &str, error: io::Error| format!("{what} ({error}); run this as root on a kernel from 6.1 on");
+            |what: &str, error: io::Error| format!("{what} ({error}); run this as root on a kernel from 6.5 on");
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -117,18 +127,22 @@ impl Running {
         let requests = Requests::map(&file, queue.depth).map_err(|error| cannot("requests cannot be mapped", error))?;
         take_priority().map_err(|error| cannot("no real-time priority", error))?;
         let largest = u64::from(queue.largest_request_bytes);
+        let held = match queue.crash {
+            Some(_) => Some(Memory::new(largest * u64::from(queue.depth))?),
+            None => None,
+        };
         let mut running = Self {
-            numbers: queue.numbers,
             device: queue.device,
             crash: queue.crash,
             memory: queue.memory,
             ring,
             file,
             requests,
-            buffers: Memory::new(largest * u64::from(queue.depth))?,
+            held,
             largest_request_bytes: largest,
             logical_block_bytes: u64::from(queue.logical_block_bytes),
             open: BTreeMap::new(),
+            to_copy: VecDeque::new(),
             next_id: 0,
             epoch: monotonic(),
             timers: Vec::new(),
@@ -171,6 +185,7 @@ impl Running {
             }
             self.advance(now)?;
             self.set_timer()?;
+            self.copy_while_waiting()?;
         }
         Ok(Spent { requests: self.answered, cpu: thread_time().saturating_sub(before) })
     }
@@ -180,15 +195,13 @@ impl Running {
     }
 
     fn fetch(&mut self, command: Fetch, tag: u16, result: i32) -> io::Result<()> {
-        let address = self.buffers.address() + u64::from(tag) * self.largest_request_bytes;
-        let entry = fetch_entry(self.file.as_raw_fd(), self.numbers, command, tag, result, address);
+        let entry = fetch_entry(self.file.as_raw_fd(), command, tag, result);
         self.push(&entry)
     }
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         loop {
-            // SAFETY: what the entry points to lives as long as the ring: the buffers and the file belong to `self` like
-            // it. A timer's moment is read when the entry is submitted, and the next one is written after that only: there
+            // SAFETY: what the entry points to lives as long as the ring: the file belongs to `self` like it. A timer's moment is read when the entry is submitted, and the next one is written after that only: there
             // is one timer at most between two waits.
             #[allow(unsafe_code)]
             let pushed = unsafe { self.ring.submission().push(entry) };
@@ -206,7 +219,11 @@ impl Running {
             Err(error) => return self.fetch(Fetch::Next, tag, -error),
         };
         self.next_id = id;
-        self.open.insert(request.id, (tag, request));
+        let copied = !matches!(request.op, Op::Read | Op::Write { .. });
+        self.open.insert(id, Open { tag, request, copied });
+        if !copied {
+            self.to_copy.push_back(id);
+        }
         if let Some((crash, _)) = &mut self.crash {
             crash.arrive(&request);
         }
@@ -239,25 +256,58 @@ impl Running {
     }
 
     fn done(&mut self, id: u64, ok: bool, durable: bool) -> io::Result<()> {
-        let Some((tag, request)) = self.open.remove(&id) else { return Ok(()) };
+        self.copy(id);
+        let Some(Open { tag, request, copied }) = self.open.remove(&id) else { return Ok(()) };
         self.answered += 1;
+        let Request { offset, length, .. } = request;
         if let Some((crash, _)) = &mut self.crash {
-            crash.done(id, ok, durable, self.memory.get(request.offset, request.length));
+            crash.done(id, ok, durable, self.memory.get(offset, length));
         }
-        if !ok {
+        if !ok || !copied {
             return self.fetch(Fetch::Next, tag, -libc::EIO);
         }
-        let buffer = u64::from(tag) * self.largest_request_bytes;
-        let Request { offset, length, .. } = request;
-        match request.op {
-            Op::Read => self.buffers.get_mut(buffer, length).copy_from_slice(self.memory.get(offset, length)),
-            Op::Write { .. } => self.memory.get_mut(offset, length).copy_from_slice(self.buffers.get(buffer, length)),
-            Op::Discard | Op::WriteZeroes => self.memory.zero(offset, length),
-            Op::Flush => {}
+        match (request.op, &self.held) {
+            (Op::Write { .. }, Some(held)) => {
+                let bytes = held.get(u64::from(tag) * self.largest_request_bytes, length);
+                self.memory.get_mut(offset, length).copy_from_slice(bytes);
+            }
+            (Op::Discard | Op::WriteZeroes, _) => self.memory.zero(offset, length),
+            _ => {}
         }
-        // Only reads and writes are answered with their length, and those are never longer than a buffer.
+        // Only reads and writes are answered with their length, and those are never longer than a tag's place.
         let result = if matches!(request.op, Op::Read | Op::Write { .. }) { length as i32 } else { 0 };
         self.fetch(Fetch::Next, tag, result)
+    }
+
+    /// Copies until the next moment of the model is there.
+    fn copy_while_waiting(&mut self) -> io::Result<()> {
+        if self.to_copy.is_empty() {
+            return Ok(());
+        }
+        // What is answered goes first.
+        self.ring.submit()?;
+        while let Some(id) = self.to_copy.pop_front() {
+            self.copy(id);
+            if self.device.next().is_some_and(|next| next <= self.now()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the bytes of an open request, once. One that cannot be copied stays so, and is answered with an error.
+    fn copy(&mut self, id: u64) {
+        let Some(open) = self.open.get_mut(&id).filter(|open| !open.copied) else { return };
+        let Request { offset, length, .. } = open.request;
+        let copied = match (open.request.op, &mut self.held) {
+            (Op::Read, _) => self.file.write_all_at(self.memory.get(offset, length), place(open.tag)),
+            (_, Some(held)) => {
+                let bytes = held.get_mut(u64::from(open.tag) * self.largest_request_bytes, length);
+                self.file.read_exact_at(bytes, place(open.tag))
+            }
+            (_, None) => self.file.read_exact_at(self.memory.get_mut(offset, length), place(open.tag)),
+        };
+        open.copied = copied.is_ok();
     }
 
     /// Gives a sector the bytes that the power cut leaves it with.
@@ -266,11 +316,11 @@ impl Running {
         match &change.bytes {
             Bytes::Old(bytes) => self.memory.get_mut(change.offset, length).copy_from_slice(bytes),
             Bytes::Open(id) => {
-                let Some((tag, request)) = self.open.get(id) else { return };
-                if matches!(request.op, Op::Write { .. }) {
-                    let from = u64::from(*tag) * self.largest_request_bytes + change.offset - request.offset;
-                    let bytes = self.buffers.get(from, length);
-                    self.memory.get_mut(change.offset, length).copy_from_slice(bytes);
+                self.copy(*id);
+                let (Some(open), Some(held)) = (self.open.get(id), &self.held) else { return };
+                if matches!(open.request.op, Op::Write { .. }) {
+                    let from = u64::from(open.tag) * self.largest_request_bytes + change.offset - open.request.offset;
+                    self.memory.get_mut(change.offset, length).copy_from_slice(held.get(from, length));
                 } else {
                     self.memory.zero(change.offset, length);
                 }

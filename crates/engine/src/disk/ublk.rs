@@ -1,8 +1,8 @@
 //! The kernel's side of a block device that a program serves: `ublk_drv` (linux/ublk_cmd.h), spoken to through io_uring.
 //!
 //! The crate libublk does this too, but brings an asynchronous runtime and needs libclang to be built; what is used here
-//! is a handful of commands. Kernel 6.1 knows only the first numbers of the commands, newer ones prefer those made as
-//! ioctl numbers and may lack the first: the second kind is tried first.
+//! is a handful of commands. This program copies the bytes of requests itself (`UBLK_F_USER_COPY`), for it says when;
+//! that and the ioctl numbers of the commands need Linux 6.5.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -34,33 +34,37 @@ pub enum Fetch {
     Next = 0x21,
 }
 
-/// Which numbers the running kernel takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Numbers {
-    /// As ioctl numbers, since 6.4.
-    Ioctl,
-    /// As in 6.0.
-    Plain,
+/// `_IOWR('u', number, size)`; every command used here goes both ways.
+fn both_ways(number: u32, size: usize) -> u32 {
+    (3 << 30) | ((size as u32) << 16) | (u32::from(b'u') << 8) | number
 }
 
-impl Numbers {
-    fn control(self, command: Control) -> u32 {
-        self.number(command as u32, size_of::<ControlCommand>() as u32)
-    }
-
-    /// The number of a queue's command.
-    pub fn fetch(self, command: Fetch) -> u32 {
-        self.number(command as u32, size_of::<FetchCommand>() as u32)
-    }
-
-    /// `_IOWR('u', number, size)`; every command used here goes both ways.
-    fn number(self, number: u32, size: u32) -> u32 {
-        match self {
-            Self::Ioctl => (3 << 30) | (size << 16) | (u32::from(b'u') << 8) | number,
-            Self::Plain => number,
-        }
+impl Control {
+    fn number(self) -> u32 {
+        both_ways(self as u32, size_of::<ControlCommand>())
     }
 }
+
+impl Fetch {
+    fn number(self) -> u32 {
+        both_ways(self as u32, size_of::<FetchCommand>())
+    }
+}
+
+/// Bits of `ublksrv_ctrl_dev_info.flags`.
+mod flag {
+    pub const USER_COPY: u64 = 1 << 7;
+}
+
+/// Where in the server's node the bytes of a tag's request are, of the only queue. A read's are written there, a
+/// write's are read.
+pub fn place(tag: u16) -> u64 {
+    BUFFERS + (u64::from(tag) << BUFFER_BITS)
+}
+
+/// `UBLKSRV_IO_BUF_OFFSET` and `UBLK_IO_BUF_BITS`.
+const BUFFERS: u64 = 0x8000_0000;
+const BUFFER_BITS: u32 = 25;
 
 /// `struct ublksrv_ctrl_cmd`.
 #[repr(C)]
@@ -126,11 +130,10 @@ pub struct FetchCommand {
 
 impl FetchCommand {
     /// The bytes that go into the ring.
-    pub fn bytes(tag: u16, result: i32, address: u64) -> [u8; 16] {
+    pub fn bytes(tag: u16, result: i32) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[2..4].copy_from_slice(&tag.to_ne_bytes());
         bytes[4..8].copy_from_slice(&result.to_ne_bytes());
-        bytes[8..].copy_from_slice(&address.to_ne_bytes());
         bytes
     }
 }
@@ -145,7 +148,7 @@ pub struct Described {
     pub sectors: u32,
     /// Its first sector.
     pub start_sector: u64,
-    /// Where its bytes are in this program.
+    /// Not used where this program copies.
     pub address: u64,
 }
 
@@ -205,7 +208,6 @@ pub struct Attributes {
 pub struct Driver {
     file: File,
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
-    numbers: Numbers,
 }
 
 impl Driver {
@@ -225,33 +227,27 @@ impl Driver {
         let ring = IoUring::builder()
             .build(4)
             .map_err(|error| format!("the kernel gives no io_uring ({error}); set kernel.io_uring_disabled to 0"))?;
-        Ok(Self { file, ring, numbers: Numbers::Ioctl })
-    }
-
-    /// The numbers that the kernel was found to take; known after [`Driver::add`].
-    pub fn numbers(&self) -> Numbers {
-        self.numbers
+        Ok(Self { file, ring })
     }
 
     /// Makes the device with this number known to the kernel. It is not live yet.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says; unsupported where the kernel would copy by itself.
     pub fn add(&mut self, device: u32, attributes: &Attributes) -> io::Result<()> {
         let mut info = DeviceInfo {
             queues: 1,
             depth: attributes.depth,
             largest_request_bytes: attributes.largest_request_bytes,
             device,
+            flags: flag::USER_COPY,
             ..DeviceInfo::default()
         };
-        let first = self.control(Control::Add, device, Some(bytes_of(&mut info)), 0);
-        if let Err(error) = first {
-            if error.raw_os_error() == Some(nix::libc::EEXIST) {
-                return Err(error);
-            }
-            self.numbers = Numbers::Plain;
-            self.control(Control::Add, device, Some(bytes_of(&mut info)), 0)?;
+        self.control(Control::Add, device, Some(bytes_of(&mut info)), 0)?;
+        // The kernel gives back the flags that it knows.
+        if info.flags & flag::USER_COPY == 0 {
+            self.delete(device)?;
+            return Err(io::ErrorKind::Unsupported.into());
         }
         let shift = |bytes: u32| bytes.trailing_zeros() as u8;
         let sectors = |bytes: u64| bytes / 512;
@@ -292,7 +288,7 @@ impl Driver {
     /// # Errors
     /// What the system says.
     pub fn stop(&mut self, device: u32) -> io::Result<()> {
-        self.either(Control::Stop, device)
+        self.control(Control::Stop, device, None, 0)
     }
 
     /// Makes the kernel forget the device, once its server has closed it.
@@ -300,22 +296,7 @@ impl Driver {
     /// # Errors
     /// What the system says.
     pub fn delete(&mut self, device: u32) -> io::Result<()> {
-        self.either(Control::Delete, device)
-    }
-
-    /// A command of a driver that has not added anything and so does not know its numbers.
-    fn either(&mut self, command: Control, device: u32) -> io::Result<()> {
-        self.control(command, device, None, 0).or_else(|first| {
-            if self.numbers == Numbers::Plain || first.raw_os_error() == Some(nix::libc::EINTR) {
-                return Err(first);
-            }
-            self.numbers = Numbers::Plain;
-            let second = self.control(command, device, None, 0);
-            if second.is_err() {
-                self.numbers = Numbers::Ioctl;
-            }
-            second.map_err(|_| first)
-        })
+        self.control(Control::Delete, device, None, 0)
     }
 
     fn control(&mut self, command: Control, device: u32, buffer: Option<(u64, u16)>, data: u64) -> io::Result<()> {
@@ -327,8 +308,7 @@ impl Driver {
         bytes[6..8].copy_from_slice(&said.length.to_ne_bytes());
         bytes[8..16].copy_from_slice(&said.address.to_ne_bytes());
         bytes[16..24].copy_from_slice(&said.data[0].to_ne_bytes());
-        let entry =
-            opcode::UringCmd80::new(types::Fd(self.file.as_raw_fd()), self.numbers.control(command)).cmd(bytes).build();
+        let entry = opcode::UringCmd80::new(types::Fd(self.file.as_raw_fd()), command.number()).cmd(bytes).build();
         // SAFETY: the entry points to a buffer of the caller that lives until this function returns, and it returns only
         // after the kernel has answered.
         #[allow(unsafe_code)]
@@ -355,16 +335,9 @@ fn bytes_of<T>(structure: &mut T) -> (u64, u16) {
 }
 
 /// An entry of a queue's ring.
-pub fn fetch_entry(
-    device: RawFd,
-    numbers: Numbers,
-    command: Fetch,
-    tag: u16,
-    result: i32,
-    address: u64,
-) -> squeue::Entry {
-    opcode::UringCmd16::new(types::Fd(device), numbers.fetch(command))
-        .cmd(FetchCommand::bytes(tag, result, address))
+pub fn fetch_entry(device: RawFd, command: Fetch, tag: u16, result: i32) -> squeue::Entry {
+    opcode::UringCmd16::new(types::Fd(device), command.number())
+        .cmd(FetchCommand::bytes(tag, result))
         .build()
         .user_data(u64::from(tag))
 }
