@@ -527,6 +527,7 @@ class TrialOutput:
 class Measured:
     metrics: Mapping[str, float]  # names that the workload declared, or that are in `extra`
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)  # metric -> (s, value) at 1 s
+    groups: tuple[int, ...] = ()  # places in the series where a further group of jobs begins, after the one before
     bytes_read: int | None = None  # by the application
     bytes_written: int | None = None
     extra: tuple[Metric, ...] = ()  # figures a user's script named itself

@@ -37,14 +37,17 @@ class Steadiness:
     why: str  # a sentence
 
 
-def assess(values: Sequence[float]) -> Steadiness:
-    """Judge a series sampled at equal steps (1 s), oldest first. Values that are not finite are left out."""
+def assess(values: Sequence[float], *, warm_up: bool = True) -> Steadiness:
+    """Judge a series sampled at equal steps (1 s), oldest first. Values that are not finite are left out.
+
+    `warm_up`: whether one may be cut off. Where the figure counts every sample, every sample is judged.
+    """
     series = np.asarray([value for value in values if math.isfinite(value)], dtype=float)
     if series.size < SHORTEST:
         mean = float(series.mean()) if series.size else None
         why = f"The series has {series.size} samples and {SHORTEST} are needed: too short to judge."
         return Steadiness(0, mean, None, why)
-    cut = _mser(series)
+    cut = _mser(series) if warm_up else 0
     if cut > series.size / 2:
         why = f"No steady state: the warm-up would be {cut} of {series.size} samples, more than half."
         return Steadiness(0, float(series.mean()), False, why)

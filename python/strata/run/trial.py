@@ -37,6 +37,7 @@ _KEPT_BYTES = 64 << 10
 _NOT_STARTED, _STOPPED = 127, 124
 # For the first command in a guest that is busy with what it was told before.
 _ANSWER_S = 120.0
+_WHOLE = "The figure counts every second; give the workload runtime= to leave its warm-up out."
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +156,10 @@ def judged(
     if settled is not None and settled.steady is False:
         flags.append("unsteady")
         notes.append(settled.why)
-    if settled is not None and longer is not None and settled.mean is not None:
+    primary = workload.primary_of(call)
+    is_mean = primary.name in measured.series and not measured.groups
+    if settled is not None and longer is not None and settled.mean is not None and is_mean:
         # One that runs to its end has no warm-up to leave out: what it did at first is part of its work.
-        primary = workload.primary_of(call)
         whole = replace(
             primary,
             name=f"{primary.name}_whole_run",
@@ -329,13 +331,22 @@ def _cut(text: str) -> str:
 
 
 def settled_of(workload: Workload, call: Call, measured: Measured) -> steady.Steadiness | None:
-    """The window test on the primary metric's 1 s series; None where it does not apply."""
-    points = measured.series.get(workload.primary_of(call).name)
+    """The window test on the 1 s series of the primary metric, or of the workload's usual one where that has none; None
+    where it does not apply. Groups of jobs that follow each other are judged one by one, the worst counts."""
+    points = measured.series.get(workload.primary_of(call).name) or measured.series.get(workload.info.primary)
     if call.variant is not None or "runtime" not in call.values or not points:
         return None
     from strata.analysis import steady  # numpy: `strata plan` must not wait for it
 
-    return steady.assess([value for _, value in points])
+    values = [value for _, value in points]
+    if measured.groups:
+        starts = (0, *measured.groups)
+        groups = [values[begin:end] for begin, end in zip(starts, (*measured.groups, None), strict=True)]
+        judged = [steady.assess(group, warm_up=False) for group in groups]
+        return min(judged, key=lambda group: {False: 0, None: 1, True: 2}[group.steady])
+    timed = call.values["runtime"] is not None
+    found = steady.assess(values, warm_up=timed and workload.primary_of(call).name in measured.series)
+    return found if timed or found.steady is not False else replace(found, why=f"{found.why} {_WHOLE}")
 
 
 def _twice_as_long(call: Call) -> Call | None:

@@ -102,7 +102,7 @@ def trial_steps(
         make=make,
         put=plan.put,
         prepare=_within(inside, *plan.prepare),
-        rehearse=_within(inside, plan.measure, *(plan.prepare if plan.uses_up else ())) * rehearsals,
+        rehearse=_within(inside, *_rehearsal(plan, rehearsals)),
         flush=_within(inside, *flush(target)),
         quiesce=quiesce((target.path, *holders) if target.kind is Kind.BLOCK else holders),
         forget=FORGET,
@@ -110,6 +110,14 @@ def trial_steps(
         samples=samples,
         remove=remove,
     )
+
+
+def _rehearsal(plan: TrialPlan, times: int) -> tuple[Command, ...]:
+    """What it left is removed: fio appends to its logs, and would count every second once more."""
+    if not times:
+        return ()
+    once = (plan.measure, *(plan.prepare if plan.uses_up else ()))
+    return (*once * times, Command(("rm", "--force", "--", *plan.collect.values())))
 
 
 def directories(

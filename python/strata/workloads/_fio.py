@@ -115,21 +115,23 @@ def reporting(scratch: str, runtime_s: float | None) -> tuple[str, ...]:
 
     fio's default percentiles leave out the submission, where some file systems do most of their work.
     """
-    prefix = _log_prefix(scratch, runtime_s)
-    return (
-        "lat_percentiles=1",
-        "clat_percentiles=0",
-        f"write_iops_log={prefix}",
-        f"write_bw_log={prefix}",
-        "log_avg_msec=1000",
-        "per_job_logs=0",
-    )
+    written = (f"{option}={prefix}" for option, prefix in log_options(scratch, runtime_s).items())
+    return ("lat_percentiles=1", "clat_percentiles=0", *written, "log_avg_msec=1000", "per_job_logs=0")
 
 
-def logs(scratch: str, runtime_s: float | None) -> dict[str, str]:
+def log_options(scratch: str, runtime_s: float | None, group: int = 0) -> dict[str, str]:
+    """The options that name the logs of a group of jobs, 0 the first. Each has its own, for each starts at second 0."""
+    return dict.fromkeys(("write_iops_log", "write_bw_log"), _log_prefix(scratch, runtime_s, group))
+
+
+def logs(scratch: str, runtime_s: float | None, groups: int = 1) -> dict[str, str]:
     """Where the series of `reporting` will be: name of the collected file -> path."""
-    prefix = _log_prefix(scratch, runtime_s)
-    return {_fio_json.IOPS_LOG: f"{prefix}_iops.log", _fio_json.BANDWIDTH_LOG: f"{prefix}_bw.log"}
+    found: dict[str, str] = {}
+    for group in range(groups):
+        prefix = _log_prefix(scratch, runtime_s, group)
+        found[_fio_json.log_name(_fio_json.IOPS_LOG, group)] = f"{prefix}_iops.log"
+        found[_fio_json.log_name(_fio_json.BANDWIDTH_LOG, group)] = f"{prefix}_bw.log"
+    return found
 
 
 # fio opens a device once before its jobs begin, to learn its size. When fio closes it, udev reads some 50 blocks of it:
@@ -152,6 +154,7 @@ def output(scratch: str) -> tuple[str, ...]:
     return ("--eta=never", "--output-format=json", f"--output={scratch}/fio.json")
 
 
-def _log_prefix(scratch: str, runtime_s: float | None) -> str:
+def _log_prefix(scratch: str, runtime_s: float | None, group: int) -> str:
     # fio appends to a log shared by its jobs: a second, longer run in the same scratch needs another name
-    return f"{scratch}/series" if runtime_s is None else f"{scratch}/series-{seconds(runtime_s)}"
+    name = "series" if runtime_s is None else f"series-{seconds(runtime_s)}"
+    return f"{scratch}/{name}-group{group + 1}" if group else f"{scratch}/{name}"

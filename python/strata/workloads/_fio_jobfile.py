@@ -8,8 +8,9 @@ fio 3.16 to 3.41 (options.c, and the engines' own), with their aliases.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from strata.units import parse_size
 
@@ -200,16 +201,23 @@ def _refusal(option: Option) -> str | None:
     return None
 
 
-def aimed(text: str, ours: Mapping[str, str | None]) -> str:
-    """The job file with `ours` (option -> value, None for a flag) set in every job, in place of what it says itself."""
+def aimed(
+    text: str, ours: Mapping[str, str | None], of_group: Callable[[int], Mapping[str, str | None]] = lambda group: {}
+) -> str:
+    """The job file with `ours` (option -> value, None for a flag) set in every job, in place of what it says itself.
+
+    `of_group`: what is another in each group of jobs that follow one another, the first being 0.
+    """
     drop = _OURS | set(ours)
+    group_of = iter(_group_of_each(text))
     # fio puts a file into the directory that is known when it reads `filename`, and else where it was started.
     lines = ["[global]", f"directory={ours['directory']}"] if "directory" in ours else []
     for section in parse(text)[0]:
         lines.append(f"[{section.name}]")
         lines += [str(option) for option in section.options if option.key not in drop]
         if not section.is_global:
-            lines += [key if value is None else f"{key}={value}" for key, value in ours.items()]
+            own = {**ours, **of_group(next(group_of))}
+            lines += [key if value is None else f"{key}={value}" for key, value in own.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -226,7 +234,13 @@ def jobs(text: str) -> Iterator[dict[str, str | None]]:
 
 def groups(text: str) -> int:
     """How many groups of jobs follow one another; 1 when all run at once."""
-    return 1 + sum(bool(_SEQUENTIAL & job.keys()) for job in list(jobs(text))[1:])
+    return 1 + max(_group_of_each(text), default=0)
+
+
+def _group_of_each(text: str) -> list[int]:
+    """Of each job the group it is in, 0 the first."""
+    begins = [bool(_SEQUENTIAL & job.keys()) for job in jobs(text)]
+    return list(accumulate([0, *begins[1:]]))
 
 
 def seeded(text: str) -> bool:

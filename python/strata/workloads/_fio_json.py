@@ -41,10 +41,15 @@ def _declare() -> Iterator[Metric]:
 METRICS: tuple[Metric, ...] = tuple(_declare())
 
 
-def read(output: TrialOutput, *, sequential_groups: bool = False) -> Measured:
+def log_name(log: str, group: int) -> str:
+    """Of the collected file with a log of one group of jobs, 0 the first."""
+    return f"group{group + 1}.{log}" if group else log
+
+
+def read(output: TrialOutput, *, sequential_groups: int = 1) -> Measured:
     """The figures of one fio run made with --output-format=json and group reporting.
 
-    `sequential_groups`: the groups of the job file ran one after another, so that run times add up and
+    `sequential_groups`: so many groups of jobs ran one after another, so that with more than one run times add up and
     rates are totals over the summed time; otherwise they ran at once and rates add up.
     Raises WorkloadFailed with fio's own words when there is no figure to trust.
     """
@@ -106,12 +111,13 @@ def _refuse_errors(jobs: Sequence[Mapping[str, Any]], output: TrialOutput) -> No
         raise WorkloadFailed("fio read and wrote nothing; see whether its size or run time is too small")
 
 
-def _measured(jobs: Sequence[Mapping[str, Any]], output: TrialOutput, sequential_groups: bool) -> Measured:
+def _measured(jobs: Sequence[Mapping[str, Any]], output: TrialOutput, sequential_groups: int) -> Measured:
     job_seconds = [max(float(job[way]["runtime"]) for way in ("read", "write")) / 1000 for job in jobs]
-    runtime_s = sum(job_seconds) if sequential_groups else max(job_seconds)
+    one_by_one = sequential_groups > 1
+    runtime_s = sum(job_seconds) if one_by_one else max(job_seconds)
     if not 0 <= runtime_s <= output.wall_s + 1:
         raise ValueError(f"a run time of {runtime_s} s in {output.wall_s} s")
-    metrics = dict(_rates(jobs, runtime_s if sequential_groups else None))
+    metrics = dict(_rates(jobs, runtime_s if one_by_one else None))
     if metrics.get("iops", 0) <= 0 or runtime_s == 0:
         raise WorkloadFailed("fio ran for so short a time that it has no rate; give it a larger size or run time")
     metrics["runtime_s"] = runtime_s
@@ -125,9 +131,15 @@ def _measured(jobs: Sequence[Mapping[str, Any]], output: TrialOutput, sequential
         notes = (f"fio reported {len(jobs)} groups; latencies and CPU of several groups cannot be put into one",)
     if any(not math.isfinite(value) or value < 0 for value in metrics.values()):
         raise ValueError("a figure that is negative or no number")
+    series = dict(_series(output.files, 0, runtime_s if not one_by_one else None))
+    groups: list[int] = []
+    for group in range(1, sequential_groups):
+        groups.append(len(series.get("iops", ())))
+        series = _joined(series, dict(_series(output.files, group, None)))
     return Measured(
         metrics=metrics,
-        series={} if sequential_groups else dict(_series(output.files, runtime_s)),
+        series=series,
+        groups=tuple(groups) if series else (),
         bytes_read=sum(int(job["read"]["io_bytes"]) for job in jobs),
         bytes_written=sum(int(job["write"]["io_bytes"]) for job in jobs),
         notes=notes,
@@ -155,11 +167,30 @@ def _rates(jobs: Sequence[Mapping[str, Any]], shared_s: float | None) -> Iterato
         yield "bandwidth", math.fsum(bandwidth)
 
 
-def _series(files: Mapping[str, str], runtime_s: float) -> Iterator[tuple[str, Sequence[tuple[float, float]]]]:
+_Series = Sequence[tuple[float, float]]
+
+
+def _series(files: Mapping[str, str], group: int, runtime_s: float | None) -> Iterator[tuple[str, _Series]]:
     for name, log, scale in (("iops", IOPS_LOG, 1.0), ("bandwidth", BANDWIDTH_LOG, 1 / 1024)):
-        points = read_log(files.get(log, ""), runtime_s)
-        if points:
-            yield name, tuple((t, value * scale) for t, value in points)
+        text = files.get(log_name(log, group), "")
+        for prefix, direction in (("", None), ("read_", "0"), ("write_", "1")):
+            points = read_log(text, runtime_s, direction)
+            if points:
+                yield f"{prefix}{name}", tuple((t, value * scale) for t, value in points)
+
+
+def _joined(before: Mapping[str, _Series], after: Mapping[str, _Series]) -> dict[str, _Series]:
+    """Series of groups of jobs that ran one after another. One that does not read, read nothing in that time."""
+    lengths = [max(map(len, series.values()), default=0) for series in (before, after)]
+    found: dict[str, _Series] = {}
+    for name in {**before, **after}:
+        values = [
+            value
+            for series, length in zip((before, after), lengths, strict=True)
+            for _, value in series.get(name, ((0.0, 0.0),) * length)
+        ]
+        found[name] = tuple((float(second), value) for second, value in enumerate(values, start=1))
+    return found
 
 
 def _latencies(way: str, figures: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -175,20 +206,25 @@ def _latencies(way: str, figures: Mapping[str, Any]) -> Iterator[tuple[str, floa
     yield f"{way}_lat_max_ms", float(lat_ns["max"]) / _NS_PER_MS
 
 
-def read_log(text: str, runtime_s: float) -> list[tuple[float, float]]:
+def read_log(text: str, runtime_s: float | None, direction: str | None = None) -> list[tuple[float, float]]:
     """(end of the second, value) for each whole second of a fio log made with log_avg_msec=1000.
 
     Lines are "ms, value, direction, block size, ..."; those of all jobs and directions of a second are added.
     fio writes no line for a second in which nothing completed: it counts as 0. The last second, which only some of
-    the jobs may have logged, is left out. Raises ValueError on a line that is none.
+    the jobs may have logged, is left out. `runtime_s`: of all jobs; None: until the last line. `direction`: "0" reads,
+    "1" writes. Raises ValueError on a line that is none.
     """
     seconds: dict[int, float] = {}
+    last_ms = 0
     for line in text.splitlines():
         if line.strip():
-            at_ms, value = line.split(",")[:2]
-            second = max(1, round(int(at_ms) / 1000))
-            seconds[second] = seconds.get(second, 0.0) + float(value)
+            at_ms, value, way = (field.strip() for field in line.split(",")[:3])
+            last_ms = max(last_ms, int(at_ms))
+            if direction in (None, way):
+                second = max(1, round(int(at_ms) / 1000))
+                seconds[second] = seconds.get(second, 0.0) + float(value)
     if not seconds:
         return []
-    last = math.ceil(runtime_s - 0.1) - 1  # a run of 30.001 s has 29 whole seconds that every job has logged
+    # A run of 30.001 s has 29 whole seconds that every job has logged.
+    last = math.ceil((last_ms / 1000 if runtime_s is None else runtime_s) - 0.1) - 1
     return [(float(second), seconds.get(second, 0.0)) for second in range(1, last + 1)]

@@ -71,7 +71,8 @@ class FioFile:
         content = _content(spec)
         size = self.data_bytes(spec)
         runtime_s = None if spec["runtime"] is None else float(spec["runtime"])
-        expect_s = None if runtime_s is None else runtime_s * _fio_jobfile.groups(content)
+        groups = _fio_jobfile.groups(content)
+        expect_s = None if runtime_s is None else runtime_s * groups
         ours: dict[str, str | None] = {}
         if not _fio_jobfile.seeded(content):
             ours["randseed"] = str(_fio.randseed(seed))
@@ -92,14 +93,18 @@ class FioFile:
             prepare.append(_run(scratch, "layout.fio", options, _fio.patience_s(size)))
         reporting = dict(option.split("=", 1) for option in _fio.reporting(".", runtime_s))
         ours |= {"group_reporting": None, **reporting}
+
+        def of_group(group: int) -> dict[str, str | None]:
+            return {**_fio.log_options(".", runtime_s, group)}
+
         for name, gated in (("job", False), ("gated", True)):
             around = _fio.around_jobs(target.kind, gated=gated)
-            put[f"{scratch}/{name}.fio"] = _fio_jobfile.aimed(content, ours | around)
+            put[f"{scratch}/{name}.fio"] = _fio_jobfile.aimed(content, ours | around, of_group)
         timeout_s = float(spec["timeout"] or 0) if expect_s is None else expect_s + 600.0
         return TrialPlan(
             prepare=tuple(prepare),
             measure=_run(scratch, "job.fio", _fio.output(scratch), timeout_s),
-            collect={_fio_json.JSON: f"{scratch}/fio.json"} | _fio.logs(scratch, runtime_s),
+            collect={_fio_json.JSON: f"{scratch}/fio.json"} | _fio.logs(scratch, runtime_s, groups),
             put=put,
             expect_s=expect_s,
             buffered=_fio_jobfile.buffered(content),
@@ -107,7 +112,7 @@ class FioFile:
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
-        return _fio_json.read(output, sequential_groups=_fio_jobfile.groups(_text(spec)) > 1)
+        return _fio_json.read(output, sequential_groups=_fio_jobfile.groups(_text(spec)))
 
 
 def _text(spec: Call) -> str:

@@ -37,6 +37,7 @@ class Load:
 
     class info:  # noqa: N801 - stands for a WorkloadInfo
         metrics = (SPEED, DELAY)
+        primary = SPEED.name
 
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         return TrialPlan((), Command(("work", target.path)), {})

@@ -31,6 +31,7 @@ from strata.run.outside import Outside
 
 SPEED = Metric("speed", "MiB/s", "higher")
 RISING = tuple((t, 100.0 + 10 * t) for t in range(40))
+BURST = tuple(enumerate([20447.0, 12829.0, *[275.0] * 27]))
 SETTLING = tuple(enumerate([500.0] * 5 + [100.0 + (t % 2) for t in range(45)]))
 
 
@@ -54,9 +55,10 @@ class Load:
         data_bytes: int = 1 << 40,
         fails: VisitFailed | None = None,
         uses_up: bool = False,
+        groups: tuple[int, ...] = (),
     ) -> None:
         self.series, self.buffered, self.bytes, self.fails = series, buffered, data_bytes, fails
-        self.uses_up = uses_up
+        self.uses_up, self.groups = uses_up, groups
 
     def primary_of(self, spec: Call) -> Metric:
         return SPEED
@@ -83,7 +85,8 @@ class Load:
     def read(self, spec: Call, output: TrialOutput) -> Measured:
         if self.fails:
             raise self.fails
-        return Measured({"speed": 140.0}, series={"speed": self.series} if self.series else {})
+        series = {"speed": self.series} if self.series else {}
+        return Measured({"speed": 140.0}, series=series, groups=self.groups)
 
 
 @dataclass
@@ -127,6 +130,36 @@ def test_a_trial_that_runs_to_its_own_end_keeps_its_figure_though_its_series_set
     assert run(Load(SETTLING), runtime=None).figures == {"speed": 140.0}
 
 
+def test_a_figure_that_counts_a_burst_in_its_first_seconds_is_marked() -> None:
+    result = run(Load(BURST), runtime=None)
+    assert result.flags == ("unsteady",)
+    assert any("from the first sample" in note and "runtime=" in note for note in result.notes)
+
+
+def test_a_figure_without_a_burst_in_its_first_seconds_is_not_marked() -> None:
+    result = run(Load(BURST))
+    assert result.flags == () and result.figures is not None and result.figures["speed"] == 275.0
+
+
+def test_groups_that_follow_each_other_are_each_judged_alone_and_not_cut() -> None:
+    steps = tuple(enumerate([900.0] * 20 + [10.0] * 20))
+    assert run(Load(steps), runtime=None).flags == ("unsteady",)
+    for runtime in (None, 10.0):
+        result = run(Load(steps, groups=(20,)), runtime=runtime)
+        assert (result.flags, result.figures) == ((), {"speed": 140.0})
+    assert "unsteady" in run(Load((*steps, *BURST), groups=(20, 40)), runtime=None).flags
+
+
+def test_a_primary_metric_without_a_series_is_judged_by_that_of_the_workload() -> None:
+    class Latency(Load):
+        def primary_of(self, spec: Call) -> Metric:
+            return Metric("latency", "ms", "lower")
+
+    result = run(Latency(BURST), runtime=None)
+    assert result.flags == ("unsteady",)
+    assert run(Latency(SETTLING)).figures == {"speed": 140.0}  # the mean of another metric is not its figure
+
+
 def test_a_figure_without_its_warm_up_stands_beside_the_one_with_it() -> None:
     result = run(Load(SETTLING))
     assert result.figures == {"speed": pytest.approx(100.5, abs=0.2), "speed_whole_run": 140.0}
@@ -156,7 +189,13 @@ def test_what_a_rehearsal_has_used_up_is_prepared_again() -> None:
     steps = trial_steps.trial_steps(
         "engine", (), Load(uses_up=True).plan(Call("load", "load", {"runtime": 1.0}), TARGET, "/s", 1), TARGET, "/s", 2
     )
-    assert [command.argv[0] for command in steps.rehearse] == ["measure", "prepare", "measure", "prepare"]
+    assert [command.argv[0] for command in steps.rehearse] == ["measure", "prepare", "measure", "prepare", "rm"]
+
+
+def test_what_a_rehearsal_left_is_not_read_with_the_result() -> None:
+    about = ("engine", (), Load().plan(Call("load", "load", {"runtime": 1.0}), TARGET, "/s", 1), TARGET, "/s")
+    assert trial_steps.trial_steps(*about, 1).rehearse[-1].argv == ("rm", "--force", "--", "/s/result")
+    assert trial_steps.trial_steps(*about).rehearse == ()
 
 
 @pytest.mark.parametrize(("buffered", "data", "cached"), [(True, 19, True), (True, 20, False), (False, 1, False)])

@@ -194,6 +194,8 @@ def test_runtime_replaces_the_files_own() -> None:
     assert [job["runtime"] for job in jobs] == ["5s", "5s"]
     assert plan.expect_s == 10.0
     assert plan.measure.timeout_s > 10.0
+    assert [job["write_iops_log"] for job in jobs] == ["./series-5s", "./series-5s-group2"]
+    assert plan.collect["group2.bw.log"] == "/scratch/series-5s-group2_bw.log"
 
 
 def test_without_runtime_the_file_decides_and_the_time_out_holds() -> None:

@@ -85,15 +85,34 @@ def test_groups_one_after_another_share_the_time() -> None:
     output = captured("3.33-two-groups")
     jobs = json.loads(output.files["fio.json"])["jobs"]
     one, two = jobs[0]["read"], jobs[1]["write"]
-    measured = _fio_json.read(output, sequential_groups=True)
+    measured = _fio_json.read(output, sequential_groups=2)
     seconds = (one["runtime"] + two["runtime"]) / 1000
     assert measured.metrics["runtime_s"] == pytest.approx(seconds)
     assert measured.metrics["iops"] == pytest.approx((one["total_ios"] + two["total_ios"]) / seconds)
-    assert not measured.series
     assert "2 groups" in measured.notes[0]
     at_once = _fio_json.read(output)
     assert at_once.metrics["iops"] == pytest.approx(one["iops"] + two["iops"])
     assert at_once.metrics["runtime_s"] == max(one["runtime"], two["runtime"]) / 1000
+
+
+def test_groups_one_after_another_have_one_series_and_it_says_where_each_begins() -> None:
+    def log(count: int, value: int, direction: int) -> str:
+        return "".join(f"{second}000, {value}, {direction}, 0, 0\n" for second in range(1, count + 1))
+
+    output = captured("3.33-two-groups")
+    logs = {"iops.log": log(12, 500, 0), "group2.iops.log": log(21, 40, 1)}
+    files = {"fio.json": output.files["fio.json"], **logs}
+    measured = _fio_json.read(replace(output, files=files), sequential_groups=2)
+    assert measured.groups == (11,)
+    assert measured.series["iops"] == tuple((float(s), 500.0 if s <= 11 else 40.0) for s in range(1, 32))
+    assert [value for _, value in measured.series["write_iops"]] == [0.0] * 11 + [40.0] * 20
+    assert [value for _, value in measured.series["read_iops"]] == [500.0] * 11 + [0.0] * 20
+
+
+def test_each_direction_has_a_series() -> None:
+    series = _fio_json.read(RANDRW).series
+    assert series["read_iops"][0] == (1.0, 18908 + 19647)
+    assert series["write_iops"][0] == (1.0, 6217 + 6533)
 
 
 def test_fio_3_16() -> None:
