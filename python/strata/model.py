@@ -524,6 +524,21 @@ class TrialOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class AccessPattern:
+    """What a workload did to its target in a trial, where that is one plain pattern."""
+
+    random: bool  # at even random places; else in order
+    block_bytes: int
+    span_bytes: int  # of the target that it reaches; less than that where it is not known exactly
+    depth: int  # requests at a time, of all jobs together
+    direct: bool  # past the page cache
+    durable: bool  # each write is acknowledged when it is on stable storage (O_DSYNC, or an fsync after it)
+    seconds: float
+    reads_per_s: float
+    writes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     metrics: Mapping[str, float]  # names that the workload declared, or that are in `extra`
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)  # metric -> (s, value) at 1 s
@@ -532,6 +547,7 @@ class Measured:
     bytes_written: int | None = None
     extra: tuple[Metric, ...] = ()  # figures a user's script named itself
     notes: tuple[str, ...] = ()  # shown beside the trial
+    pattern: AccessPattern | None = None
 
 
 @dataclass(frozen=True, slots=True)

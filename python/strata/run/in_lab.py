@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from strata import layers
@@ -16,7 +17,7 @@ from strata.errors import BadInput, CommandFailed, GuestLost, HostLost, Refused,
 from strata.hosts.base import Host, Interruption
 from strata.hosts.local import LocalHost, engine_path
 from strata.hosts.served import ServedHost
-from strata.lab import alike, emulator, guests, image, machine, models, qemu
+from strata.lab import alike, bounds, emulator, guests, image, machine, models, qemu
 from strata.lab import cache as caches
 from strata.lab.machine import Machine, SavedState
 from strata.lab.models import DiskModel
@@ -180,12 +181,25 @@ class LabSites:
                     for number, lab_port in enumerate(range(_FIRST_EXPORT, _FIRST_EXPORT + guest_number), start=1)
                 ]
                 here = LocalHost(self.uuid, self.interruption) if reaches else None
-                yield Site(host, tuple(usable), _WORK, _UUID, _ATTEMPT, here, tuple(reaches))
+                served = self._served_disks(usable) if self.testbed.clock == "virtual" else {}
+                yield Site(host, tuple(usable), _WORK, _UUID, _ATTEMPT, here, tuple(reaches), served, random_rates)
         finally:
             # Guests carry the mark of the run, as the lab machine does, which is gone by now.
             if guest_number:
                 LocalHost(self.uuid).end_strays(self.uuid)
             shutil.rmtree(directory, ignore_errors=True)
+
+    def _served_disks(self, disks: Sequence[Disk]) -> dict[str, bounds.ServedDisk]:
+        return {
+            disk.device: bounds.ServedDisk(
+                disk.device.rpartition("/")[2].removeprefix("disk-"),
+                replace(model, write_cache=disk.write_cache or model.write_cache),
+                disk.size_bytes,
+                self.testbed.mips,
+            )
+            for disk in disks
+            if disk.device and (model := self.models.get(disk.role)) is not None
+        }
 
     def guests(self, tools: Iterable[str], features: frozenset[str]) -> GuestLook:
         if self.testbed.clock == "virtual":
@@ -321,6 +335,19 @@ def check_models(campaign: Campaign, chosen: Mapping[str, DiskModel]) -> None:
         reasons += [f"the disk model {model.name}, for {role}: {line}." for line in said.splitlines()]
     if reasons:
         raise Refused(reasons)
+
+
+def random_rates(disk: bounds.ServedDisk, span_bytes: int) -> bounds.Rates:
+    """What a model can do under random I/O on so many bytes of a disk. The engine computes for some seconds."""
+    document = json.dumps(disk.model.document, sort_keys=True)
+    return _random_rates(document, disk.size_bytes, min(span_bytes, disk.size_bytes))
+
+
+@cache
+def _random_rates(document: str, size_bytes: int, span_bytes: int) -> bounds.Rates:
+    host = LocalHost("disk-models")
+    argv = (host.engine, "disk", "bounds", "--model=-", f"--size={size_bytes}", f"--span={span_bytes}")
+    return bounds.parse_rates(host.run(Command(argv, timeout_s=600.0, stdin=document)).stdout)
 
 
 def _kept_bytes(stack: Stack) -> int:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from strata.errors import Refused
 from strata.hosts.base import Host
+from strata.lab import bounds
 from strata.model import Beside, Command, Disk, Facts, GuestImage, Stack
 from strata.run import claims
 
@@ -38,6 +39,9 @@ class Site:
     # where guests are started beside it: the controller's machine, and a place there for each guest of the stack
     beside: Host | None = None
     reaches: tuple[Beside, ...] = ()
+    # by the virtual clock: the modelled disks, by their device nodes, and what computes what they can do at random
+    served: Mapping[str, bounds.ServedDisk] = field(default_factory=dict)
+    rates: Callable[[bounds.ServedDisk, int], bounds.Rates] | None = None
 
 
 @dataclass(frozen=True, slots=True)

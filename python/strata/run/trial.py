@@ -12,6 +12,7 @@ from strata.errors import CommandFailed, CommandTimedOut, GuestLost, VisitFailed
 from strata.hosts import guest
 from strata.hosts.base import Host
 from strata.model import (
+    AccessPattern,
     Call,
     Command,
     Completed,
@@ -55,6 +56,7 @@ class Trial:
     extra: tuple[Metric, ...] = ()
     series: Mapping[str, Sequence[tuple[float, float]]] | None = None
     evidence: tuple[Completed, ...] = ()  # of a failed trial: what its commands said, and its files
+    pattern: AccessPattern | None = None  # not stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,7 @@ def judged(
             **measured.series,
             **{f"machine.{name}": points for name, points in machine.series(samples).items()},
         },
+        pattern=measured.pattern,
     )
 
 

@@ -31,6 +31,7 @@ from strata.run import (
     told_by_layers,
     trial,
     trial_steps,
+    within_bounds,
 )
 from strata.run.apart import Apart, make_directories
 from strata.run.guests import Machines
@@ -226,6 +227,7 @@ def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedV
             note = f"what it left running in the background was ended: {', '.join(strays)}"
             results = [replace(result, notes=(*result.notes, note)) for result in results]
         results = _hazardous(plan, results)
+        results = [within_bounds.judged(plan, site, result) for result in results]
         told = told_by_layers.told(machines, plan) if any(result.figures is not None for result in results) else []
         results = [
             told_by_layers.added(bench.machine_metrics, told, plan, load[0].tenant, result)

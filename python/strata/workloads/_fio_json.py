@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from strata.errors import WorkloadFailed
-from strata.model import Measured, Metric, TrialOutput
+from strata.model import AccessPattern, Measured, Metric, TrialOutput
+from strata.units import parse_size
 from strata.workloads._common import last_lines
 
 JSON = "fio.json"  # names of the collected files
@@ -204,6 +205,60 @@ def _latencies(way: str, figures: Mapping[str, Any]) -> Iterator[tuple[str, floa
         if key in percentiles:
             yield f"{way}_lat_{name}_ms", float(percentiles[key]) / _NS_PER_MS
     yield f"{way}_lat_max_ms", float(lat_ns["max"]) / _NS_PER_MS
+
+
+_PATTERNS = {
+    "read": False,
+    "write": False,
+    "rw": False,
+    "readwrite": False,
+    "randread": True,
+    "randwrite": True,
+    "randrw": True,
+}  # rw -> at random
+# With any option of a job that is not among these, what it does is not one plain pattern.
+_PLAIN = frozenset(
+    {
+        *("rw", "readwrite", "bs", "blocksize", "iodepth", "numjobs", "size", "direct", "ioengine", "fsync"),
+        *("fdatasync", "sync", "rwmixread", "rwmixwrite", "runtime", "time_based", "filename", "name"),
+        *("description", "end_fsync", "randrepeat", "randseed", "refill_buffers", "thread", "stonewall"),
+        *("group_reporting", "norandommap", "fallocate", "write_iops_log", "write_bw_log", "log_avg_msec"),
+        *("invalidate", "loops", "overwrite"),
+    }
+)
+_ENGINES = frozenset({"libaio", "io_uring", "posixaio", "psync", "sync", "pvsync", "pvsync2", "vsync"})
+
+
+def pattern(options: Mapping[str, str | None], measured: Measured) -> AccessPattern | None:
+    """What the only job of a fio run did; None where it is not one plain pattern. `options`: of the job."""
+    way = options.get("rw") or options.get("readwrite") or "read"
+    block = _bytes(options.get("bs") or options.get("blocksize") or "4096")
+    span = _bytes(options.get("size"))
+    depth, jobs = (_bytes(options.get(name) or "1") for name in ("iodepth", "numjobs"))
+    plain = way in _PATTERNS and options.get("ioengine", "psync") in _ENGINES and _PLAIN.issuperset(options)
+    seconds = measured.metrics.get("runtime_s", 0.0)
+    if not (plain and block and span and depth and jobs and seconds):
+        return None
+    synced = [options.get(name) for name in ("fsync", "fdatasync") if name in options]
+    return AccessPattern(
+        random=_PATTERNS[way],
+        block_bytes=block,
+        span_bytes=span,
+        depth=depth * jobs,
+        direct=options.get("direct", "0") in (None, "1"),
+        durable="1" in synced or options.get("sync", "0") in (None, "1", "sync", "dsync"),
+        seconds=seconds,
+        reads_per_s=measured.metrics.get("read_iops", 0.0),
+        writes_per_s=measured.metrics.get("write_iops", 0.0),
+    )
+
+
+def _bytes(text: str | None) -> int:
+    """0 for what is no plain number with a unit: a range, a share."""
+    try:
+        return parse_size(text or "0")
+    except ValueError:
+        return 0
 
 
 def read_log(text: str, runtime_s: float | None, direction: str | None = None) -> list[tuple[float, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strata.model import (
     Call,
@@ -210,7 +210,13 @@ class FioPreset:
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
-        return _fio_json.read(output)
+        measured = _fio_json.read(output)
+        return replace(measured, pattern=_fio_json.pattern(self._pattern_options(spec), measured))
+
+    def _pattern_options(self, spec: Call) -> dict[str, str | None]:
+        extra = (option.removeprefix("--").split("=", 1) for option in self._preset.extra)
+        given = {name: str(int(spec[name] or 0)) for name in ("bs", "iodepth", "numjobs", "size", "direct")}
+        return {"rw": self._preset.rw, "ioengine": str(spec["ioengine"]), **given, **dict(extra)}
 
 
 def _compressible(spec: Call) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from strata.errors import Refused
 from strata.model import (
     Call,
@@ -112,7 +114,10 @@ class FioFile:
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
-        return _fio_json.read(output, sequential_groups=_fio_jobfile.groups(_text(spec)))
+        measured = _fio_json.read(output, sequential_groups=_fio_jobfile.groups(_text(spec)))
+        jobs = list(_fio_jobfile.jobs(_text(spec)))
+        pattern = _fio_json.pattern(jobs[0], measured) if len(jobs) == 1 else None
+        return replace(measured, pattern=pattern)
 
 
 def _text(spec: Call) -> str:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.errors import WorkloadFailed
-from strata.model import TrialOutput
-from strata.workloads import _fio_json
+from strata.model import AccessPattern, TrialOutput
+from strata.workloads import _fio_json, find
 
-from .workload_calls import captured
+from .workload_calls import call, captured
 
 RANDRW = captured("3.33-randrw")
 
@@ -234,3 +234,57 @@ def test_an_absurd_run_time_does_not_fill_memory() -> None:
     """A damaged run time must not become a series of that many zeros."""
     with pytest.raises(WorkloadFailed, match="another shape"):
         _fio_json.read(altered(RANDRW, lambda d: d["jobs"][0]["read"].update(runtime=1e18)))
+
+
+def test_a_preset_states_what_it_did() -> None:
+    spec = call("fio/randwrite-4k-fsync", size=1 << 28, numjobs=3, direct=False)
+    measured = find(spec).read(spec, captured("3.33-fsync"))
+    assert measured.pattern == AccessPattern(
+        random=True,
+        block_bytes=4096,
+        span_bytes=1 << 28,
+        depth=3,
+        direct=False,
+        durable=True,
+        seconds=measured.metrics["runtime_s"],
+        reads_per_s=0.0,
+        writes_per_s=measured.metrics["write_iops"],
+    )
+    spec = call("fio/randrw-75-25")
+    mixed = find(spec).read(spec, RANDRW).pattern
+    assert mixed is not None and (mixed.depth, mixed.direct, mixed.durable) == (64, True, False)
+    assert mixed.reads_per_s == _fio_json.read(RANDRW).metrics["read_iops"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "durable"),
+    [
+        ("sync=dsync", True),
+        ("sync=1", True),
+        ("fdatasync=1", True),
+        ("fsync=32", False),
+        ("sync=none", False),
+        ("", False),
+    ],
+)
+def test_a_job_file_of_one_job_states_what_it_did(lines: str, durable: bool) -> None:
+    spec = call("fio:", content=f"[global]\nrw=randwrite\nsize=64M\n[a]\nbs=8k\nioengine=libaio\niodepth=4\n{lines}\n")
+    found = find(spec).read(spec, RANDRW).pattern
+    assert found is not None
+    assert (found.block_bytes, found.span_bytes, found.depth, found.durable) == (8192, 64 << 20, 4, durable)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[a]\nrw=randread\nsize=1G\n[b]\nrw=randwrite\nsize=1G\n",
+        "[a]\nrw=randread\nsize=1G\nrandom_distribution=zipf\n",
+        "[a]\nrw=randread\nsize=50%\n",
+        "[a]\nrw=randread\nbs=4k,8k\nsize=1G\n",
+        "[a]\nrw=randtrim\nsize=1G\n",
+        "[a]\nrw=randread\nioengine=mmap\nsize=1G\n",
+    ],
+)
+def test_what_is_not_one_plain_pattern_is_not_stated(content: str) -> None:
+    spec = call("fio:", content=content)
+    assert find(spec).read(spec, RANDRW).pattern is None
