@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from strata.hosts.local import LocalHost
-from strata.lab import models, probe
+from strata.lab import bounds, models, probe
 from strata.lab.probe import Device, Seen
-from strata.model import Command
+from strata.model import AccessPattern, Command
+from strata.run import in_lab
 
 pytestmark = pytest.mark.host
 
@@ -47,6 +49,48 @@ def test_what_a_model_claims_is_within_its_limits_by_the_real_clock(shown: list[
         assert limits.read_iops == pytest.approx(claims[name]["random_reads_deep_per_s"], rel=0.15)
         assert limits.read_bytes_per_s == pytest.approx(claims[name]["sequential_read_bytes_per_s"], rel=0.05)
         assert limits.write_bytes_per_s == pytest.approx(claims[name]["sequential_write_bytes_per_s"], rel=0.10)
+
+
+SLOW_FLASH = {**models.find("ssd-sata").document["service"]["ssd"], "command_us": 250.0, "read_us": 400.0}
+
+
+@pytest.mark.parametrize("name", ["hdd-7200", "serial-8ms", "plain", "slow flash"])
+def test_no_load_that_a_model_does_by_itself_is_beyond_its_bounds(name: str) -> None:
+    """Random and in order, read, write, durable and mixed, of 4 KiB to 1 MiB, at depths 1 to 32."""
+    model = models.find("ssd-sata" if name == "slow flash" else name)
+    if name == "slow flash":
+        model = replace(model, service=SLOW_FLASH)
+    disk = bounds.ServedDisk("disk0", model, 1 << 30)
+    host = LocalHost("test-disk-models")
+    argv = (host.engine, "disk", "bounds", "--model=-", f"--size={disk.size_bytes}")
+    said = host.run(Command(argv, timeout_s=300.0, stdin=json.dumps(model.document))).stdout
+    known = bounds.parse_rates(said)
+    marked = []
+    for load in json.loads(said)["bounds"]:
+        per_s, block = load["per_s"], load["block_bytes"]
+        reads = {"read": per_s, "mixed": 0.75 * per_s}.get(load["kind"], 0.0)
+        durable = load["kind"] in ("fua", "flushed")
+        pattern = AccessPattern(
+            load["random"], block, 1 << 30, load["depth"], True, durable, 1000.0, reads, per_s - reads
+        )
+        parts = -(-block // (512 << 10))
+        seen = bounds.Counters(
+            1000.0,
+            *(1000 * n for n in (reads * parts, (per_s - reads) * parts)),
+            reads * block * 1000,
+            (per_s - reads) * block * 1000,
+            per_s * 1000 if load["kind"] == "flushed" else 0.0,
+        )
+        above = bounds.Above(in_place=True, fifo=True, durable=True, caches=())
+        found = bounds.of_pattern((disk,), (seen,), pattern, above, lambda disk, span: known)
+        marked += [(load, said) for said in (*bounds.of_counters(disk, seen), *found.excess, *found.served)]
+    assert marked == []
+
+
+def test_the_run_asks_the_engine_for_what_a_disk_can_do_at_random() -> None:
+    disk = bounds.ServedDisk("disk0", models.find("serial-8ms"), 1 << 30)
+    found = in_lab.random_rates(disk, 64 << 20)
+    assert found["read", 4096, 1] == found["read", 4096, 32] == pytest.approx(125)
 
 
 FLASH = models.find("ssd-sata").document["service"]["ssd"]

@@ -255,7 +255,11 @@ def _durable_per_s(disks: Sequence[ServedDisk], pattern: AccessPattern, above: A
         # In order, the next place is a whole turn away; at random, the nearest of so many.
         waits_us = turn_us / (depth + 1) if pattern.random else turn_us / depth
         return len(disks) * 1e6 / max(waits_us, command_us / depth)
-    return pattern.depth * 1e6 / (_servers(disk)[2] + models.flush_us(model))
+    waits_us = models.flush_us(model)
+    if waits_us and model.kind == "ssd" and models.as_fixed(model, disk.mips) is None:
+        # With FUA it is programmed, and there is no flush.
+        waits_us -= model.service["flush_us"] + model.service["command_us"]
+    return pattern.depth * 1e6 / (_servers(disk)[2] + max(waits_us, 0.0))
 
 
 def _sequential(disks: Sequence[ServedDisk], seen: Sequence[Counters], pattern: AccessPattern) -> list[str]:
