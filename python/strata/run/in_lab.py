@@ -181,7 +181,7 @@ class LabSites:
                     for number, lab_port in enumerate(range(_FIRST_EXPORT, _FIRST_EXPORT + guest_number), start=1)
                 ]
                 here = LocalHost(self.uuid, self.interruption) if reaches else None
-                served = self._served_disks(usable) if self.testbed.clock == "virtual" else {}
+                served = self.served_disks(usable)
                 yield Site(host, tuple(usable), _WORK, _UUID, _ATTEMPT, here, tuple(reaches), served, random_rates)
         finally:
             # Guests carry the mark of the run, as the lab machine does, which is gone by now.
@@ -189,7 +189,10 @@ class LabSites:
                 LocalHost(self.uuid).end_strays(self.uuid)
             shutil.rmtree(directory, ignore_errors=True)
 
-    def _served_disks(self, disks: Sequence[Disk]) -> dict[str, bounds.ServedDisk]:
+    def served_disks(self, disks: Sequence[Disk]) -> dict[str, bounds.ServedDisk]:
+        """By the virtual clock the modelled disks, by their device nodes; by the real clock none is served."""
+        if self.testbed.clock != "virtual":
+            return {}
         return {
             disk.device: bounds.ServedDisk(
                 disk.device.rpartition("/")[2].removeprefix("disk-"),

@@ -95,6 +95,18 @@ def test_disks_of_which_nothing_was_said_have_a_model_by_the_virtual_clock_and_i
     assert opened("hdd + disk | bcache | ext4", "real").models == {}
 
 
+def test_a_visit_knows_the_models_that_its_disks_are_held_against() -> None:
+    sites = opened("hdd + disk | bcache | ext4", "virtual")
+    disks = (Disk("hdd", 1 << 30, "/dev/disk-hdd0", write_cache="none"), Disk("disk", 2 << 30, "/dev/disk-disk1"))
+    served = sites.served_disks(disks)
+    assert [(each.name, each.model.name, each.size_bytes, each.mips) for each in served.values()] == [
+        ("hdd0", "hdd-7200", 1 << 30, 1000),
+        ("disk1", "plain", 2 << 30, 1000),
+    ]
+    assert served["/dev/disk-hdd0"].model.write_cache == "none"
+    assert opened("hdd | ext4", "real").served_disks(disks) == {}
+
+
 @pytest.mark.parametrize("stack", ["disk | vm | ext4", "disk | ext4 | qcow2 | vm | xfs", "disk | ext4 | vagrant"])
 def test_guests_by_the_virtual_clock_are_refused_with_what_stands_for_them(stack: str) -> None:
     with pytest.raises(Refused, match=r"counts the instructions of one machine.*put qsd in the place of vm"):
