@@ -143,8 +143,9 @@ def of_pattern(
         most = _durable_per_s(disks, pattern, above, depth)
         if pattern.writes_per_s > most * _TOLERANCE:
             found.append(_beyond(disks, f"{pattern.writes_per_s:,.0f} durable writes a second", f"{most:,.0f}"))
-    disk_reads = sum(each.reads / each.seconds for each in seen)
-    disk_writes = sum(each.writes / each.seconds for each in seen)
+    # The counters are of a longer time than the load: fio takes some to start and to end.
+    disk_reads = sum(each.reads for each in seen) / pattern.seconds
+    disk_writes = sum(each.writes for each in seen) / pattern.seconds
     reads = pattern.reads_per_s
     limits = _random_limits(disk, len(disks), depth, pattern, above, rates)
     most_reads = limits.reads_per_s * len(disks) if limits else _plain_reads(disks)

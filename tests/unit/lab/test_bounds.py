@@ -81,6 +81,12 @@ def test_writes_that_cost_nothing_next_to_reads_are_found() -> None:
         assert int(said[0].rsplit(" ", 1)[1]) in range(270, 280)
 
 
+def test_the_time_before_and_after_the_load_makes_no_figure_possible() -> None:
+    pattern = load(0.75 * 324.7, 0.25 * 324.7, depth=64)
+    seen = replace(counted(pattern), seconds=2 * pattern.seconds)
+    assert bounds.of_pattern((HDD,), (seen,), pattern, EXT4_LIKE, rates).excess
+
+
 def test_the_figure_with_writes_charged_is_not_marked() -> None:
     assert found(load(0.75 * 238, 0.25 * 238, depth=64)) == bounds.Findings()
 
