@@ -73,13 +73,14 @@ def test_no_load_that_a_model_does_by_itself_is_beyond_its_bounds(name: str) -> 
         pattern = AccessPattern(
             load["random"], block, 1 << 30, load["depth"], True, durable, 1000.0, reads, per_s - reads
         )
-        parts = -(-block // (512 << 10))
+        writes, parts = per_s - reads, -(-block // (512 << 10))  # of the largest request of these models
         seen = bounds.Counters(
-            1000.0,
-            *(1000 * n for n in (reads * parts, (per_s - reads) * parts)),
-            reads * block * 1000,
-            (per_s - reads) * block * 1000,
-            per_s * 1000 if load["kind"] == "flushed" else 0.0,
+            seconds=1000.0,
+            reads=1000 * reads * parts,
+            writes=1000 * writes * parts,
+            read_bytes=1000 * reads * block,
+            write_bytes=1000 * writes * block,
+            flushes=1000 * per_s if load["kind"] == "flushed" else 0.0,
         )
         above = bounds.Above(in_place=True, fifo=True, durable=True, caches=())
         found = bounds.of_pattern((disk,), (seen,), pattern, above, lambda disk, span: known)

@@ -41,9 +41,11 @@ from strata.model import (
 )
 from strata.run import journal, visit
 from strata.run.directories import Directory
+from strata.run.layout import Layout
 from strata.run.progress import Progress, TrialEnded
 from strata.run.signals import Interrupts
 from strata.run.sites import LastingSites, Site, Sites
+from strata.run.trial import Trial
 from strata.store import reader
 from strata.store.writer import Store
 
@@ -587,3 +589,18 @@ def test_a_removal_that_fails_in_a_lab_advises_no_clean(scene: Scene, monkeypatc
     monkeypatch.setattr(scene.host, "run", run)
     failure = scene.go() or ""
     assert "target is busy" in failure and "strata clean" not in failure
+
+
+def test_each_trial_is_held_against_the_disks_of_its_site(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    sites = LabSites(scene.host, "0" * 32, "/work", scene.host.now)
+    seen: list[Site] = []
+
+    def judged(layout: Layout, site: Site, result: Trial) -> Trial:
+        seen.append(site)
+        return replace(result, outcome=Outcome.INVALID, reason="the disk did more than it can")
+
+    monkeypatch.setattr(visit.within_bounds, "judged", judged)
+    scene.sites = sites
+    scene.go()
+    assert [outcome for outcome, _, _ in scene.outcomes().values()] == [Outcome.INVALID, Outcome.INVALID]
+    assert {site.work_dir for site in seen} == {"/lab"}
