@@ -54,7 +54,7 @@ def test_what_a_model_claims_is_within_its_limits_by_the_real_clock(shown: list[
 SLOW_FLASH = {**models.find("ssd-sata").document["service"]["ssd"], "command_us": 250.0, "read_us": 400.0}
 
 
-@pytest.mark.parametrize("name", ["hdd-7200", "serial-8ms", "plain", "slow flash"])
+@pytest.mark.parametrize("name", ["hdd-7200", "serial-8ms", "plain", "ssd-sata", "nvme", "slow flash"])
 def test_no_load_that_a_model_does_by_itself_is_beyond_its_bounds(name: str) -> None:
     """Random and in order, read, write, durable and mixed, of 4 KiB to 1 MiB, at depths 1 to 32."""
     model = models.find("ssd-sata" if name == "slow flash" else name)

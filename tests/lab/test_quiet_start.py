@@ -32,7 +32,7 @@ def test_a_read_after_a_trial_that_wrote_is_as_fast_as_before_it(tmp_path: Path)
     assert after["host.flush_s"] > write["host.flush_s"] + 0.2, "what the writes left in the disk's cache was written"
     # udev reads the device when fio has closed it, before its jobs begin and after they have ended.
     names = ("machine.device.d0.reads", "machine.device.d0.writes")
-    series = samples.read(tmp_path / "run", 2, names)
+    _, series = samples.read(tmp_path / "run", 2, names)
     reads, writes = ([value for _, value in points] for points in (series[name] for name in names))
     first = next(number for number, count in enumerate(writes) if count > writes[0])
     last = writes.index(writes[-1])

@@ -43,7 +43,6 @@ class ServedDisk:
     name: str
     model: DiskModel
     size_bytes: int
-    mips: int = models.USUAL_MIPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +88,16 @@ def of_counters(disk: ServedDisk, seen: Counters) -> list[str]:
     model, seconds = disk.model, seen.seconds
     if any(model.faults.values()) or seconds <= 0:
         return []  # a request that fails, and a flush that is dropped, takes no time
-    fixed = models.as_fixed(model, disk.mips)
     depth = int(model.device["queue_depth"])
     found = []
-    if fixed is not None or model.kind == "fixed":
+    if model.kind == "fixed":
         servers, read_us, write_us = _servers(disk)
-        flush_us = models.flush_us(model) * (seen.flushes or 0)
-        # null_blk has flushes done by a device of their own
-        busy_us = seen.reads * read_us + seen.writes * write_us + (flush_us if fixed is None else 0)
+        flush_us = _flush_us(model) * (seen.flushes or 0)
+        busy_us = seen.reads * read_us + seen.writes * write_us + flush_us
         # What was under way when the trial began may have had most of its time by then.
         allowed_us = (servers * seconds * 1e6) * _TOLERANCE + depth * max(read_us, write_us)
         if busy_us > allowed_us:
             found.append(_more(disk, seen.reads + seen.writes, seconds, servers * seconds * 1e6 / busy_us, "requests"))
-        elif flush_us > seconds * 1e6 * _TOLERANCE * (1 if fixed is not None else servers) + models.flush_us(model):
-            found.append(_more(disk, seen.flushes, seconds, seconds * 1e6 / flush_us, "flushes"))
     else:
         least_us = models.shortest(model)[0]
         busy_us = (seen.reads + seen.writes) * least_us
@@ -256,11 +251,25 @@ def _durable_per_s(disks: Sequence[ServedDisk], pattern: AccessPattern, above: A
         # In order, the next place is a whole turn away; at random, the nearest of so many.
         waits_us = turn_us / (depth + 1) if pattern.random else turn_us / depth
         return len(disks) * 1e6 / max(waits_us, command_us / depth)
-    waits_us = models.flush_us(model)
-    if waits_us and model.kind == "ssd" and models.as_fixed(model, disk.mips) is None:
-        # With FUA it is programmed, and there is no flush.
-        waits_us -= model.service["flush_us"] + model.service["command_us"]
-    return pattern.depth * 1e6 / (_servers(disk)[2] + max(waits_us, 0.0))
+    waits_us = _programmed_us(model) if model.kind == "ssd" else _flush_us(model)
+    return pattern.depth * 1e6 / (_servers(disk)[2] + waits_us)
+
+
+def _flush_us(model: DiskModel) -> float:
+    """Of a disk of fixed times; only a volatile cache is flushed."""
+    return float(model.service.get("flush_us", 0)) if model.write_cache == "volatile" else 0.0
+
+
+def _programmed_us(model: DiskModel) -> float:
+    """What a write of flash with FUA takes at least beside the time of one that is cached: there is no flush, and it is
+    sent to a die and programmed (crates/disks, ssd). One that fills an operation is on its way before its answer."""
+    if model.write_cache != "volatile":
+        return 0.0
+    service = model.service
+    there_us = float(service["program_bytes"] * 1e6 / service["channel_bytes_per_s"] + service["program_us"])
+    if service["program_bytes"] <= 4096:
+        there_us -= service["write_latency_us"] + service["command_us"]
+    return max(there_us, 0.0)
 
 
 def _sequential(disks: Sequence[ServedDisk], seen: Sequence[Counters], pattern: AccessPattern) -> list[str]:
@@ -287,9 +296,6 @@ def _plain_reads(disks: Sequence[ServedDisk]) -> float:
 def _servers(disk: ServedDisk) -> tuple[float, float, float]:
     """Requests at a time, and the shortest time of a read and of a write, us."""
     model = disk.model
-    fixed = models.as_fixed(model, disk.mips)
-    if fixed is not None:
-        return fixed.servers, fixed.time_us, fixed.time_us
     if model.kind == "fixed":
         return tuple(float(model.service[name]) for name in ("servers", "read_us", "write_us"))  # type: ignore
     least_us = models.shortest(model)[0]
@@ -297,9 +303,6 @@ def _servers(disk: ServedDisk) -> tuple[float, float, float]:
 
 
 def _interface_bytes_per_s(disk: ServedDisk) -> float | None:
-    fixed = models.as_fixed(disk.model, disk.mips)
-    if fixed is not None:
-        return fixed.bytes_per_s
     service = disk.model.service
     if disk.model.kind == "fixed":
         rate = service.get("bytes_per_s")

@@ -198,7 +198,6 @@ class LabSites:
                 disk.device.rpartition("/")[2].removeprefix("disk-"),
                 replace(model, write_cache=disk.write_cache or model.write_cache),
                 disk.size_bytes,
-                self.testbed.mips,
             )
             for disk in disks
             if disk.device and (model := self.models.get(disk.role)) is not None

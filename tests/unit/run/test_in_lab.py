@@ -99,9 +99,9 @@ def test_a_visit_knows_the_models_that_its_disks_are_held_against() -> None:
     sites = opened("hdd + disk | bcache | ext4", "virtual")
     disks = (Disk("hdd", 1 << 30, "/dev/disk-hdd0", write_cache="none"), Disk("disk", 2 << 30, "/dev/disk-disk1"))
     served = sites.served_disks(disks)
-    assert [(each.name, each.model.name, each.size_bytes, each.mips) for each in served.values()] == [
-        ("hdd0", "hdd-7200", 1 << 30, 1000),
-        ("disk1", "plain", 2 << 30, 1000),
+    assert [(each.name, each.model.name, each.size_bytes) for each in served.values()] == [
+        ("hdd0", "hdd-7200", 1 << 30),
+        ("disk1", "plain", 2 << 30),
     ]
     assert served["/dev/disk-hdd0"].model.write_cache == "none"
     assert opened("hdd | ext4", "real").served_disks(disks) == {}
