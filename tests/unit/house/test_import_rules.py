@@ -55,7 +55,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ]
     for room in ROOMS:
         write(package / room / "__init__.py", "")
-    for word in ["__init__", "model", "errors", "units", "gate", "parquet", "processors", "text"]:
+    for word in ["__init__", "model", "errors", "units", "gate", "parquet", "processors", "text", "ticks"]:
         write(package / f"{word}.py", "")
     # A driver and a family that use every shared part, as the rules expect.
     for room, part in shared:
