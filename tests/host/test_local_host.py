@@ -19,7 +19,7 @@ from typing import Protocol
 import pytest
 
 from strata.errors import CommandFailed, CommandTimedOut, Interrupted, UndoFailed, VisitFailed
-from strata.hosts import local, own_directory
+from strata.hosts import child, local, own_directory
 from strata.hosts.base import Host, Interruption
 from strata.hosts.local import LocalHost, engine_path
 from strata.hosts.served import ServedHost
@@ -374,3 +374,16 @@ def test_what_is_mounted_on_or_below_it_is_left_alone_though_its_path_has_a_blan
     argv = ("unshare", "--mount", "--propagation", "private", "sh", "-c", _APART, "sh", tmp_path, program)
     done = subprocess.run((*argv, sys.executable), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "kept\n"), done.stderr
+
+
+def test_a_command_has_no_terminal_that_another_user_could_type_into(marker: str) -> None:
+    said = LocalHost(marker).run(Command(("sh", "-c", "cut -d ' ' -f 1,6,7 /proc/self/stat; echo $$"))).stdout
+    _, session, terminal, shell = said.split()
+    assert (session, terminal) == (shell, "0")
+
+
+def test_a_command_that_says_more_than_is_taken_is_stopped(marker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "OUTPUT_LIMIT_BYTES", 1 << 20)
+    with pytest.raises(CommandFailed, match=r"said more than .* MiB and was stopped") as failed:
+        LocalHost(marker).run(Command(("yes",), timeout_s=60.0))
+    assert len(failed.value.stdout) < 4 << 20

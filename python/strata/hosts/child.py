@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from strata.hosts.messages import OUTPUT_LIMIT_BYTES
+
 # How long a group has to end itself after SIGTERM, and the kernel to end it after SIGKILL.
 _GRACE_S = 5.0
 _KILL_S = 10.0
@@ -21,7 +23,8 @@ _PIPE_BYTES = 1 << 20
 
 
 class Child:
-    """A process in a group of its own, so that ^C reaches us alone and we end the whole group in good order.
+    """A process in a session of its own, so that ^C reaches us alone and we end its whole group in good order. It has
+    no terminal: one that becomes another user must not be able to type into ours.
 
     Leaving the `with` block ends what has not ended. Its streams are read until the process itself has ended, not until
     they are closed: what it leaves behind in the background may hold them for ever.
@@ -36,9 +39,10 @@ class Child:
             stderr=subprocess.PIPE,
             env=environment,
             cwd=directory,
-            process_group=0,
+            start_new_session=True,
         )
         self._ended = False
+        self.said_too_much = False  # what was beyond the limit is lost
         self._said: tuple[bytearray, bytearray] = (bytearray(), bytearray())
         self._sources: dict[int, bytearray] = {}
         self._unsaid = memoryview((stdin or "").encode(errors="surrogateescape"))
@@ -83,7 +87,8 @@ class Child:
         return _text(self._said[1])
 
     def listen(self, seconds: float, wake: int | None = None) -> bool:
-        """Feed it and take in what it says, at most `seconds` and until the descriptor `wake` can be read.
+        """Feed it and take in what it says, at most `seconds` and until the descriptor `wake` can be read, or it said
+        more than a served machine would take (messages.py).
 
         Returns whether it has ended.
         """
@@ -107,7 +112,7 @@ class Child:
                     descriptor = stdin.fileno()
                     if not self._feed():
                         selector.unregister(descriptor)
-                if wake in ready or time.monotonic() >= give_up:
+                if wake in ready or self._says_too_much() or time.monotonic() >= give_up:
                     break
         return self._ended
 
@@ -132,8 +137,15 @@ class Child:
             data = os.read(descriptor, _PIPE_BYTES)
         except BlockingIOError:
             return True
-        self._sources[descriptor] += data
+        if not self.said_too_much:
+            self._sources[descriptor] += data
         return bool(data)
+
+    def _says_too_much(self) -> bool:
+        """For the first time: while it is being ended it is read on."""
+        before = self.said_too_much
+        self.said_too_much = sum(map(len, self._said)) > OUTPUT_LIMIT_BYTES
+        return self.said_too_much and not before
 
     def _feed(self) -> bool:
         """False when it wants no more, or there is no more; its standard input is closed then."""

@@ -17,6 +17,7 @@ from strata.errors import BadInput, CommandFailed, CommandTimedOut, UndoFailed, 
 from strata.hosts import facts
 from strata.hosts.base import Interruption
 from strata.hosts.child import Child
+from strata.hosts.messages import OUTPUT_LIMIT_BYTES
 from strata.hosts.own_directory import own_directory, remove_left
 from strata.model import Command, Completed, Facts
 
@@ -76,6 +77,9 @@ class LocalHost:
         if not child.listen(command.timeout_s, wake):
             child.end()
             self._check()
+            if child.said_too_much:
+                detail = f"said more than {OUTPUT_LIMIT_BYTES >> 20} MiB and was stopped; let it write to a file"
+                raise CommandFailed(command.argv, None, child.stdout, child.stderr, detail)
             detail = f"did not end within {command.timeout_s:g} s and was stopped"
             raise CommandTimedOut(command.argv, None, child.stdout, child.stderr, detail)
         exit_code = child.exit_code

@@ -8,7 +8,8 @@ are plain words of the workload; an instance sees no others):
     client ready IMAGE                             before builds upon it, for an engine that others build for
     client build CONTEXT IMAGE                     by the Dockerfile there
     client forget IMAGE
-    client create IMAGE NAME [SRC:DST[:ro]]... -- CMD   a container, with directories of the host's in it
+    client create IMAGE NAME [SRC:DST[:ro]]... -- CMD   a container, with directories of the host's in it; one that it
+                                                   may write to (no :ro) is new and empty, and nobody works in it later
     client start|stop|remove NAME
     client exec NAME CMD...                        in a running container
     client pid NAME                                of its first process
@@ -19,6 +20,9 @@ are plain words of the workload; an instance sees no others):
     client info                                    what the engine says of itself and its driver, as JSON
 
 Three more are in `_throttle.py`.
+An engine may be that of a user who is not trusted (`_rootless.py`): what its containers may write to is then that
+user's, who can put a link to anything there. Root writes, reads and starts nothing in it: what a container is to find
+goes in through :ro or `exec`, and what it leaves comes out of the output of `exec`.
 Nothing of the user's engine is read or touched: root, state, sockets, locks and configuration are the visit's own.
 Every program of the engine runs in a network namespace of the visit, because an engine also changes the network that it
 starts in: Docker deletes the bridge docker0 when it starts without one (docs/decisions/0042).
@@ -119,29 +123,42 @@ end_all() {
   echo "these processes of the engine were killed and still live: $(echo $left); see what they wait for" >&2
   return 1
 }
+# A user's Podman left what that user likes. What goes by a path in there is done as that user: a link on the way leads
+# to nothing that is not the user's anyway. Of no user: as root.
+as_owner() {
+  owner=$(cat "$dir/user" 2>/dev/null)
+  [ -z "$owner" ] || set -- env --ignore-environment PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+    setpriv --reuid "$owner" --regid "$(id -g -- "$owner")" --init-groups -- "$@"
+  (cd / && "$@")
+}
 # Sets point from $1, a mount point as mountinfo writes it.
 plain() {
   point=$1
   case $1 in *\\*) point=$(printf "$(printf %s "$1" | sed 's/%/%%/g').") point=${point%.} ;; esac
 }
+# The kernel shows the way without links.
+real_root=$(readlink -m -- "${root%/*}")/${root##*/} real_dir=$(readlink -m -- "$dir")
 # As mountinfo writes them: each is one line, though its name may have line ends.
 mounts() {
-  # The kernel shows the way without links.
-  real_root=$(readlink -m -- "$root") real_dir=$(readlink -m -- "$dir")
   while read -r _ _ _ _ written _; do
     plain "$written"
     case $point in "$real_root"|"$real_root"/*|"$real_dir"/*) printf '%s\n' "$written" ;; esac
   done </proc/self/mountinfo | tac
 }
+unmount() {
+  case $point in
+    "$real_root"/*|"$real_dir"/own/*) as_owner umount -- "$point" ;;
+    *) umount -- "$point" ;;
+  esac
+}
 unmount_all() {
-  mounts | while IFS= read -r written; do plain "$written"; umount -- "$point" || exit 1; done
+  mounts | while IFS= read -r written; do plain "$written"; unmount || exit 1; done
 }
 # All but its own directory, which Docker mounts onto itself: what is open there may be the files of a pool.
 unmount_inside() {
-  own=$(readlink -m -- "$root")
   mounts | while IFS= read -r written; do
     plain "$written"
-    [ "$point" = "$own" ] || umount -- "$point" || exit 1
+    [ "$point" = "$real_root" ] || unmount || exit 1
   done
 }
 leave_groups() {
@@ -182,7 +199,7 @@ free_pool() {
 }
 # A pool that the engine made of files in its directory: known by these, removed or not.
 free_loops() {
-  kept=$(readlink -m -- "$root")/
+  kept=$real_root/
   loops=$(for file in /sys/block/loop*/loop/backing_file; do
     case $(cat "$file" 2>/dev/null) in "$kept"*) file=${file%/loop/backing_file}; echo "${file##*/}" ;; esac
   done)
@@ -199,7 +216,18 @@ free_loops() {
 }
 remove_root() {
   [ -e "$root" ] || return 0
-  if [ "$(stat --file-system --format=%T -- "$root")" = btrfs ]; then
+  is_btrfs=$([ "$(stat --file-system --format=%T -- "$root")" != btrfs ] || echo yes)
+  if ! is_root_engine; then
+    # rm follows no link, whatever is put there meanwhile. A subvolume, which is another file system to it, goes as a
+    # directory does; what else could be mounted there by now is a file system of that user's own making.
+    [ -z "$is_btrfs" ] ||
+      as_owner find "$root" -inum 256 -type d -exec btrfs property set -f -ts {} ro false ';' 2>/dev/null
+    # Closed first: what of the user's still runs is not to fill it again.
+    (cd -P -- "$root" && [ "$(pwd -P)" = "$real_root" ] && chown -- root . && chmod 0700 .) || return 1
+    if [ -n "$is_btrfs" ]; then rm -rf -- "$root"; else rm -rf --one-file-system -- "$root"; fi
+    return
+  fi
+  if [ -n "$is_btrfs" ]; then
     # All writable first: from a read-only subvolume no other inside it can be deleted.
     find "$root" -inum 256 -type d -exec sh -c '
       for volume; do btrfs property set -f -ts "$volume" ro false 2>/dev/null || :; done' sh {} + || return 1

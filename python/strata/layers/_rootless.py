@@ -56,48 +56,92 @@ def user_reasons(spec: Call, facts: Facts) -> list[str]:
     return reasons
 
 
-CONFIGURE = r"""
+_AS_USER = r"""
+# Root's environment may hold secrets, and the user can read that of every process of the user's: the words before a
+# command of the user's begin with the end of that environment. $1 user
+as_user_words() {
+  echo "env --ignore-environment LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+    setpriv --reuid $1 --regid $(id -g -- "$1") --init-groups --"
+}
+"""
+"""A function of the shell. A name of a user is one word."""
+
+_GIVE = r"""
+# A new and empty directory becomes the user's. It is entered, and given by being where we are: what the user may have
+# put in its place, a link or another file, is left alone. $1 owner, $2 the directory
+give_directory() (
+  real=$(readlink -f -- "${2%/*}")/${2##*/} && cd -P -- "$2" && [ "$(pwd -P)" = "$real" ] && chown -- "$1" .
+)
+"""
+"""A function of the shell."""
+
+CONFIGURE = (
+    _AS_USER
+    + _GIVE
+    + r"""
 own=$dir
 echo "$user" >"$dir/user"
 if [ -n "$user" ]; then
   own=$dir/own
+  # Root works by name down to these two directories, so only root may change what is above them.
+  for above in "$(readlink -f -- "$root")" "$(readlink -f -- "$dir")/own"; do
+    while above=${above%/*}; [ -n "$above" ]; do
+      if [ "$(stat --format %u -- "$above")" != 0 ] || [ -n "$(find "$above" -maxdepth 0 -perm /022 ! -perm /1000)" ]
+      then
+        echo "others than root may change what is in $above, which podman(user=...) is not safe with; put it below a" \
+          "directory that only root may write to" >&2
+        exit 1
+      fi
+    done
+  done
   # Root does nothing inside a directory that is the user's, who could put a link to any file there at any time.
   group=$(id -g -- "$user") && mkdir -m 0700 -- "$own" &&
-    chown --no-dereference -- "$user" "$own" && chown --no-dereference -- "$user:$group" "$root" || exit 1
-  if ! setpriv --reuid "$user" --regid "$group" --init-groups -- sh -c '[ -w "$1" ] && [ -w "$2" ]' sh "$root" "$own"
-  then
+    give_directory "$user" "$own" && give_directory "$user:$group" "$root" || exit 1
+  as_user=$(as_user_words "$user")
+  if ! $as_user sh -c '[ -w "$1" ] && [ -w "$2" ]' sh "$root" "$own"; then
     echo "the user $user cannot reach $root; give the run a directory (--out) that every user may enter" >&2; exit 1
   fi
-  setpriv --reuid "$user" --regid "$group" --init-groups -- \
-    mkdir -m 0700 -- "$own/home" "$own/run" "$root/copies" || exit 1
+  $as_user mkdir -m 0700 -- "$own/home" "$own/run" "$root/copies" || exit 1
 else
   mkdir -- "$root/copies"
 fi
 """
+)
 """Set before: user ("" is root), dir, root. Sets own, where the engine of that user may write beside the stack."""
 
-AS_USER = r"""
+AS_USER = (
+    _AS_USER
+    + _GIVE
+    + r"""
 read -r user <"$d/user"
+read -r group <"$d/group"
 podman=podman
 if [ -n "$user" ]; then
-  read -r group <"$d/group"
   for top in /sys/fs/cgroup/pids /sys/fs/cgroup/unified /sys/fs/cgroup; do [ ! -e "$top/cgroup.procs" ] || break; done
   mkdir -p -- "$top/$group" && echo $$ >"$top/$group/cgroup.procs" || exit 1
-  # What holds the user's name space stays, longer than the command by whose mark it would be ended. The folders of
-  # root's are closed to the user.
-  podman="setpriv --reuid $user --regid $(id -g -- "$user") --init-groups --
-    env --unset=STRATA_RUN --unset=XDG_CACHE_HOME --unset=XDG_CONFIG_HOME --unset=XDG_DATA_HOME --unset=XDG_STATE_HOME
-    HOME=$d/own/home XDG_RUNTIME_DIR=$d/own/run USER=$user LOGNAME=$user podman"
+  # What holds the user's name space stays, longer than the command by whose mark it would be ended; and the folders of
+  # root's are closed to the user: no variable of root's is the user's.
+  podman="$(as_user_words "$user") env HOME=$d/own/home XDG_RUNTIME_DIR=$d/own/run USER=$user LOGNAME=$user
+    TMPDIR=$TMPDIR BUILDAH_ISOLATION=$BUILDAH_ISOLATION CONTAINERS_CONF=$CONTAINERS_CONF
+    CONTAINERS_STORAGE_CONF=$CONTAINERS_STORAGE_CONF CONTAINERS_REGISTRIES_CONF=$CONTAINERS_REGISTRIES_CONF
+    $(command -v podman)"
   cd /
 fi
-# What a container is to write to is the user's, and what is put there later too. $1 SRC:DST[:ro]
+# $1 SRC:DST[:ro]
 give() {
-  case $user:$1 in :*|*:ro) ;; *) echo "${1%%:*}" >>"$d/given"; give_again ;; esac
+  case $user:$1 in :*|*:ro) ;; *) give_directory "$user" "${1%%:*}" ;; esac
 }
-give_again() {
-  if [ -n "$user" ] && [ -e "$d/given" ]; then
-    while IFS= read -r given; do chown -R -P -- "$user" "$given" || return 1; done <"$d/given"
-  fi
+# What the user's Podman says may be anything, and what root does with a process would be done to any: it must be one of
+# those that we had it start, which no process of the user's can join by itself. $1 process
+started_here() {
+  [ -n "$user" ] || return 0
+  case $1 in ''|*[!0-9]*) said="'$1', which is no process" ;; *)
+    ! grep -q -e "/$group\$" -e "/$group/" "/proc/$1/cgroup" 2>/dev/null || return 0
+    said="process $1, which was not started for this visit" ;;
+  esac
+  echo "the Podman of the user $user says that the container is $said; do not trust that user" >&2; return 1
 }
 """
-"""For the client. Set before: d, its directory. $podman, in words, is the engine of that user."""
+)
+"""For the client. Set before: d, its directory, and the exported variables of its Podman. $podman, in words, is the
+engine of that user."""

@@ -42,7 +42,8 @@ INFO = LayerInfo(
     asks_by=_limits.asks(),
 )
 
-# $1 client, $2 place, $3 scratch, $4 root or volume, the rest: limits. The volume lies beside what the engine keeps.
+# $1 client, $2 place, $3 scratch, $4 root or volume, the rest: limits. In the container the scratch directory is
+# another than outside, where root works. The volume lies beside what the engine keeps.
 _START = """\
 client=$1 dir=$2 scratch=$3 on=$4; shift 4
 root=$dir/root
@@ -61,7 +62,7 @@ printf '%s\\n' '#!/strata/busybox sh' 'trap exit TERM' '/strata/busybox sleep 21
 chmod +x stay || exit 1
 tar --create --file "$dir/root.tar" . && "$client" load "$dir/root.tar" box >/dev/null || exit 1
 cd / && rm -rf -- "$root" "$dir/root.tar" || exit 1
-set -- "$@" "/usr:/usr:ro" "$scratch:$scratch"
+mkdir -- "$dir/scratch" && set -- "$@" "/usr:/usr:ro" "$dir/scratch:$scratch" || exit 1
 if [ "$on" = volume ]; then
   volume=$(readlink -f -- "${client%/*}/storage")/strata-volume
   mkdir -- "$volume" && set -- "$@" "$volume:/data" || exit 1
@@ -74,7 +75,11 @@ _STOP = 'if [ -x "$1" ]; then "$1" remove box >/dev/null 2>&1; fi; exit 0'
 # first process, so only what it is tells it from that sleep.
 _SWEEP = r"""
 first=$("$1" pid box) && [ "$first" -gt 0 ] || exit 0
-space=$(readlink "/proc/$first/ns/pid" | sed 's/[][]/\\&/g')
+space=$(readlink "/proc/$first/ns/pid")
+if [ "$space" = "$(readlink /proc/self/ns/pid)" ]; then
+  echo "the engine says that process $first is the container's first, and that is in none; nothing is ended" >&2; exit 1
+fi
+space=$(echo "$space" | sed 's/[][]/\\&/g')
 for pause in 0 0.1 0.2 0.4 0.8 1.6 3.2; do
   sleep "$pause"
   left=

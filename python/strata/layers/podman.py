@@ -144,7 +144,6 @@ case $verb in
 """
     + ARRANGE
     + r"""
-    read -r group <"$d/group"
     if [ -s "$d/base" ]; then set -- --storage-opt "size=$(cat -- "$d/base")" "$@"; fi
     # A user's own stays in the group of the call.
     [ -n "$user" ] || set -- --cgroup-parent "/$group" "$@"
@@ -152,8 +151,8 @@ case $verb in
   start) exec $podman start "$1" ;;
   stop) exec $podman stop --time 10 "$1" ;;
   remove) exec $podman rm --force --time 0 --volumes "$1" ;;
-  exec) give_again && exec $podman exec "$@" ;;
-  pid) exec $podman inspect --type container --format '{{.State.Pid}}' "$1" ;;
+  exec) exec $podman exec "$@" ;;
+  pid) pid=$($podman inspect --type container --format '{{.State.Pid}}' "$1") && started_here "$pid" && echo "$pid" ;;
   count) $podman ps --quiet --filter status=running | wc -l ;;
   reset) $podman rm --all --force --time 0 --volumes && $podman rmi --all --force ;;
   info) exec $podman info --format json ;;

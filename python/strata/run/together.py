@@ -425,9 +425,9 @@ def _read(part: Part) -> None:
 def _failed(part: Part, failed: Sequence[Part], at: float) -> Trial:
     reason = "; ".join(f"tenant {each.tenant}: {each.failed}" for each in failed)
     if part.failed is not None:
-        evidence = trial.evidence_of(part.host, part.failed, part.ended, part.plan)
+        evidence = trial.evidence_of(part.host, part.failed, part.ended, part.plan, part.steps)
     else:
-        evidence = trial.logs_of(part.host, part.ended, part.plan)
+        evidence = trial.logs_of(part.host, part.ended, part.plan, part.steps)
     return Trial(Outcome.FAILED, reason, at, None, _typed(part), evidence=evidence)
 
 

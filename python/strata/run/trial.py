@@ -25,7 +25,7 @@ from strata.model import (
     TrialPlan,
     Workload,
 )
-from strata.run import directories, machine, trial_steps
+from strata.run import directories, machine, trial_files, trial_steps
 from strata.run.outside import Outside, Watched
 from strata.run.trial_steps import TrialSteps
 
@@ -110,7 +110,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
             settled = settled_of(workload, call, measured)
     except VisitFailed as error:
         see_that_it_lives(bench, error)
-        evidence = evidence_of(host, error, ended, plan)
+        evidence = evidence_of(host, error, ended, plan, steps)
         commands = (*typed, *(command.argv for command in steps.remove))
         return Trial(Outcome.FAILED, str(error), at, None, commands, tuple(flags), evidence=evidence)
     return judged(
@@ -214,7 +214,7 @@ def prepare(bench: Bench, steps: TrialSteps) -> None:
     """All that the clock does not see, but for the directories and for `quiesce`."""
     host = bench.host
     for path, content in steps.put.items():
-        host.write(path, content)
+        trial_files.write(host, steps.inside, path, content)
     for command in (*steps.prepare, *steps.rehearse):
         host.run(command)
 
@@ -289,7 +289,7 @@ def read(
             f"{call.text} did not end within its limit of {plan.measure.timeout_s:g} s and was stopped; see what it "
             "waits for (a device that hangs, a process that was stopped), or give it more time where it has a timeout="
         )
-    files = {name: host.read(path) for name, path in plan.collect.items()}
+    files = {name: trial_files.read(host, steps.inside, path) for name, path in plan.collect.items()}
     output = TrialOutput(
         exit_code=done.exit_code,
         wall_s=samples.end["wall_s"],
@@ -300,22 +300,24 @@ def read(
     return workload.read(call, output), samples
 
 
-def evidence_of(host: Host, error: VisitFailed, ended: Sequence[Completed], plan: TrialPlan) -> tuple[Completed, ...]:
+def evidence_of(
+    host: Host, error: VisitFailed, ended: Sequence[Completed], plan: TrialPlan, steps: TrialSteps
+) -> tuple[Completed, ...]:
     """What the measured commands and the one that failed said, and the files, each as if it had been typed out."""
     seen = list(ended)
     if isinstance(error, CommandFailed):
         silent = _STOPPED if isinstance(error, CommandTimedOut) else _NOT_STARTED
         status = silent if error.status is None else error.status
         seen.append(Completed(error.argv, status, error.stdout, error.stderr, 0.0))
-    return logs_of(host, seen, plan)
+    return logs_of(host, seen, plan, steps)
 
 
-def logs_of(host: Host, ended: Sequence[Completed], plan: TrialPlan) -> tuple[Completed, ...]:
+def logs_of(host: Host, ended: Sequence[Completed], plan: TrialPlan, steps: TrialSteps) -> tuple[Completed, ...]:
     """What commands said, and the files of a trial."""
     seen = list(ended)
     for path in plan.collect.values():
         try:
-            content = host.read(path)
+            content = trial_files.read(host, steps.inside, path)
         except VisitFailed as unreadable:
             seen.append(Completed(("cat", path), 1, "", str(unreadable), 0.0))
         else:

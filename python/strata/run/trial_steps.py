@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strata.model import Command, Kind, Provides, Target, TrialPlan
-from strata.run import machine
+from strata.run import machine, trial_files
 
 # The engine gets this much longer than the workload's own limit before the host gives up on the engine.
 _GRACE_S = 60.0
@@ -18,7 +18,6 @@ _SAMPLE_INTERVAL = "100ms"
 _WRITE_OUT_S = 1800.0
 
 FORGET = Command(("sh", "-c", "echo 3 >/proc/sys/vm/drop_caches"))
-_WRITE = 'printf %s "$2" >"$1"'
 
 # $@ is what holds data of the stack on one machine, top to bottom. udev reads a device whenever a program that wrote to
 # it closes it; it takes in what was closed before it answers `settle`, and probes in the background otherwise.
@@ -55,10 +54,15 @@ class TrialSteps:
     measure: Command  # the engine, and under it the workload: the only one on the clock
     samples: str  # path of what the engine writes
     remove: tuple[Command, ...]
+    inside: tuple[str, ...] = ()  # what precedes a command that sees the files of a trial (trial_files.py)
 
     def until_measured(self) -> list[tuple[str, ...]]:
         """All but the removal, as typed: a file that is written is a command too."""
-        written = [("sh", "-c", _WRITE, "sh", path, content) for path, content in self.put.items()]
+        written = [
+            command.argv
+            for path, content in self.put.items()
+            for command in trial_files.writing(self.inside, path, content)
+        ]
         commands = (*self.prepare, *self.rehearse, *self.flush, self.quiesce, self.forget, self.measure)
         return [*(c.argv for c in self.make), *written, *(c.argv for c in commands)]
 
@@ -87,8 +91,8 @@ def trial_steps(
     """`devices`: (layer, path) of what is sampled; their names in the samples are d0, d1 ... `pid_file`: of the guest's
     QEMU, where the trial is a command that goes into it. `holders`: what holds data of the stack, top to bottom.
 
-    `inside`: what precedes the commands of a trial in a container. The engine samples from outside, and `scratch` is
-    the same directory in there.
+    `inside`: what precedes the commands of a trial in a container. The engine samples from outside: in there `scratch`
+    is another directory of that name.
     """
     make, remove = directories(target, scratch, inside)
     samples = f"{scratch}/samples.jsonl"
@@ -109,6 +113,7 @@ def trial_steps(
         measure=Command(measure, plan.measure.timeout_s + _GRACE_S, plan.measure.stdin),
         samples=samples,
         remove=remove,
+        inside=inside if target.kind is Kind.DIRECTORY else (),  # a guest of another system has no files of a trial
     )
 
 
@@ -126,6 +131,9 @@ def directories(
     """What makes them, and what removes the target's; what is left in `scratch` goes with the visit."""
     fresh = [target.path] if target.kind is Kind.DIRECTORY else []
     make = [Command((*inside, "mkdir", "--", path)) for path in fresh]
+    if fresh and inside:
+        # One of that name in a container; what else precedes commands leads to the one that is there by then.
+        make.append(Command((*inside, "mkdir", "--parents", "--", scratch)))
     remove = [Command((*inside, "rm", "--recursive", "--force", "--one-file-system", "--", path)) for path in fresh]
     return (Command(("mkdir", "--", scratch)), *make), tuple(remove)
 

@@ -37,24 +37,29 @@ _BLOCK = {"write": 64 * _KIB, "read": 64 * _KIB, "randwrite": 4 * _KIB, "randrea
 # A limit counts as held up to here: a group may use up at the end what it was short of at the start.
 _SLACK = 1.1
 
-# In a container. $1 directory that all see, $2 its name, the rest: what to start when all are ready. fio says what went
-# wrong in the file that it was to write.
+# Beside a container. $1 directory, $2 name, the rest: what runs in it, which prints its report. The container could put
+# a link in the place of a report that it writes itself.
+_KEEP = r"""
+report=$1/$2.json; shift 2
+code=$({ { "$@" 3>&-; echo $? >&3; } | head --bytes 1048576 >"$report"; } 3>&1)
+exit "$code\""""
+
+# In a container, which sees that directory and may not write there. $1 directory, the rest: what to start when all are
+# ready.
 _PLAY = """\
-: >"$1/ready-$2" && number=0
+echo ready; number=0
 until [ -e "$1/go" ]; do
   number=$((number + 1)); [ "$number" -lt 6000 ] || { echo "it was not told to begin" >&2; exit 1; }
   sleep 0.1
 done
-said=$1/$2.json; shift 2
-"$@" && exit
-code=$?; grep -e '^fio' -e '"error" : [1-9]' "$said" | tail -n 3 >&2
-echo "fio ended with exit code $code" >&2; exit $code"""
+shift
+exec "$@\""""
 
 # Beside them. $1 client, $2 that directory, $3 how many they are, $4 seconds. Prints the bytes that the devices read
 # and wrote before, and the processor's time before and after.
 _CONDUCT = """\
 number=0
-until [ "$(ls "$2" | grep -c '^ready-')" -eq "$3" ]; do
+until [ "$(cat -- "$2"/*.json 2>/dev/null | grep -cx ready)" -eq "$3" ]; do
   number=$((number + 1)); [ "$number" -lt 6000 ] || { echo "not all containers were ready" >&2; exit 1; }
   sleep 0.1
 done
@@ -133,7 +138,7 @@ class Neighbours(_on_engine.OnEngine):
 
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         client, names, ways = target.path, _names(spec), _ways(spec)
-        volumes = (_image.PROGRAMS, f"{scratch}:{scratch}")
+        volumes = (_image.PROGRAMS, f"{scratch}:{scratch}:ro")
         words = (*volumes, *(f"limit:{limit}" for limit in _limits(spec)), "--", *_image.STAY)
         phases = [
             Phase("create", [(client, "create", _image.IMAGE, name, *words) for name in names]),
@@ -208,10 +213,10 @@ def _measured(spec: Call, client: str, scratch: str, way: str, seed: int) -> lis
             "--invalidate=0",
             *("--time_based", f"--runtime={runtime}", "--fallocate=none", "--refill_buffers=1", "--randrepeat=0"),
             f"--randseed={_fio.randseed(seed + number)}",
-            *("--eta=never", "--output-format=json", f"--output={directory}/{name}.json"),
+            *("--eta=never", "--output-format=json"),
         )
-        play = ("/bin/sh", "-c", _PLAY, "sh", directory, name)
-        players.append((client, "exec", name, "/usr/bin/env", _PATH, *play, *fio))
+        play = (client, "exec", name, "/usr/bin/env", _PATH, "/bin/sh", "-c", _PLAY, "sh", directory)
+        players.append(("sh", "-c", _KEEP, "sh", directory, name, *play, *fio))
     settle = [("sh", "-c", _SETTLE, "sh", client, name) for name in names]
     return [
         Phase(f"{way} at once", [conduct, *players], parallel=len(names) + 1, keep=True),

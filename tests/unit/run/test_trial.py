@@ -261,7 +261,8 @@ def test_of_a_failed_trial_both_streams_and_the_files_are_kept_and_cut_to_size()
 def in_a_guest_of_ones_own(host: Machine) -> trial.Trial:
     bench = trial.Bench(host, (), 1, frozenset(), inside=("ssh", "there"), pid_file="/visit/3/pid")
     load = Load(fails=WorkloadFailed("fio was cut off"))
-    return trial.run(bench, load, Call("load", "load", {"runtime": 10.0}), TARGET, "/scratch", 1)
+    guest = Target(Kind.GUEST, "/dev/vdb", None)
+    return trial.run(bench, load, Call("load", "load", {"runtime": 10.0}), guest, "/scratch", 1)
 
 
 def test_a_guest_of_ones_own_that_does_not_answer_after_its_trial_is_what_failed() -> None:

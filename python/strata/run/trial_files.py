@@ -1,0 +1,50 @@
+"""The files of a trial: those that it is given, and those that it leaves.
+
+In a container they are written and read by commands in there, and never from outside. They may be a user's whom nobody
+trusts (podman(user=...)), and root would write to or read whatever that user put a link to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strata.errors import VisitFailed
+from strata.hosts.base import Host
+from strata.model import Command
+
+_WRITE = 'printf %s "$2" >"$1"'
+_ADD = 'printf %s "$2" >>"$1"'
+# The kernel takes no word of a command that has more than 128 KiB, and a character has 4 bytes at most.
+_WORD = 30_000
+
+_MISSING = 66
+_READ = f'if [ ! -e "$1" ]; then exit {_MISSING}; fi; exec cat -- "$1"'
+_READ_S = 60.0
+
+
+def writing(inside: tuple[str, ...], path: str, content: str) -> Iterator[Command]:
+    """What makes or replaces a file in a container; as typed, anywhere."""
+    for start in range(0, max(len(content), 1), _WORD):
+        script = _ADD if start else _WRITE
+        yield Command((*inside, "sh", "-c", script, "sh", path, content[start : start + _WORD]))
+
+
+def write(host: Host, inside: tuple[str, ...], path: str, content: str) -> None:
+    """Raises VisitFailed."""
+    if not inside:
+        host.write(path, content)
+        return
+    for command in writing(inside, path, content):
+        host.run(command)
+
+
+def read(host: Host, inside: tuple[str, ...], path: str) -> str | None:
+    """The content; None when there is no such file. Raises VisitFailed."""
+    if not inside:
+        return host.read(path)
+    done = host.run(Command((*inside, "sh", "-c", _READ, "sh", path), _READ_S), check=False)
+    if done.exit_code == _MISSING:
+        return None
+    if done.exit_code != 0:
+        raise VisitFailed(f"cannot read {path}: {done.stderr.strip() or f'exit code {done.exit_code}'}")
+    return done.stdout
