@@ -72,7 +72,10 @@ def read(output: TrialOutput, names: Sequence[str]) -> dict[str, Done]:
         report = json.loads(output.files.get(REPORT) or "")
         failure = report["failure"]
         if failure is not None:
-            argv, said = " ".join(failure["argv"][1:4]), last_lines(str(failure["said"]))
+            words = failure["argv"]
+            # Of a script its arguments say which it was.
+            argv = " ".join(words[4:7] if words[:2] == ["sh", "-c"] else words[1:4])
+            said = last_lines(str(failure["said"]))
             raise WorkloadFailed(f"in the phase {failure['phase']}, '{argv}' failed: {said or 'it said nothing'}")
         found = {
             str(phase["name"]): Done(

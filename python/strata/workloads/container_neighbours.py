@@ -38,11 +38,14 @@ _BLOCK = {"write": 64 * _KIB, "read": 64 * _KIB, "randwrite": 4 * _KIB, "randrea
 _SLACK = 1.1
 
 # Beside a container. $1 directory, $2 name, the rest: what runs in it, which prints its report. The container could put
-# a link in the place of a report that it writes itself.
-_KEEP = r"""
+# a link in the place of a report that it writes itself. dd, unlike head, writes at once what it has read, and no more
+# than 16 MiB.
+_KEEP = """\
 report=$1/$2.json; shift 2
-code=$({ { "$@" 3>&-; echo $? >&3; } | head --bytes 1048576 >"$report"; } 3>&1)
-exit "$code\""""
+code=$({ { "$@" 3>&-; echo $? >&3; } | dd bs=4096 count=4096 status=none >"$report"; } 3>&1)
+[ "$code" = 0 ] && exit
+grep -e '^fio' -e '"error" : [1-9]' "$report" | tail -n 3 >&2
+echo "fio ended with exit code ${code:-unknown}" >&2; exit 1"""
 
 # In a container, which sees that directory and may not write there. $1 directory, the rest: what to start when all are
 # ready.

@@ -115,6 +115,63 @@ def test_workloads_of_directories_run_inside(machine: Machine) -> None:
     assert left_over(directory) == []
 
 
+# What runs in a container of the user's: its report is a link to what only root may read, and the files that lie in the
+# scratch directory are replaced. $STRATA_OUTPUT is in that directory.
+HOSTILE_LOAD = """\
+#!/bin/sh
+ln -s -- "SECRET" "$STRATA_OUTPUT" || exit 1
+cd "${STRATA_OUTPUT%/*}" && rm -f samples.jsonl && ln -s /dev/null samples.jsonl
+
+"""
+
+
+def test_what_a_container_leaves_is_not_followed_by_root(machine: Machine) -> None:
+    directory, secret, script = machine.folder / "run", machine.folder / "secret", machine.folder / "load.sh"
+    secret.touch(mode=0o600)
+    secret.write_text('{"leaked": 42}')
+    script.write_text(HOSTILE_LOAD.replace("SECRET", str(secret)))
+    stack = "disk | ext4 | podman(user=tester) | container"
+    done = machine.strata("run", stack, "-w", f"command:{script}", "--rounds", "1", "--size", "disk=1G", "--out",
+                          str(directory))  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    (trial,) = reader.view(directory).trials
+    assert (trial.outcome, trial.reason) == (Outcome.OK, None)
+    assert "duration_s" in trial.metrics and "leaked" not in trial.metrics
+    assert left_over(directory) == []
+
+
+# The user, all the time: links where root might write, read or look for what it runs. $1 the run, $2 what is precious.
+ATTACKER = r"""
+while sleep 0.02; do
+  for trial in "$1"/work/*/scratch/*; do
+    for name in batch.json plan.json; do
+      if rm -f "$trial/$name" && ln -s "$2" "$trial/$name"; then echo "$trial/$name"; fi
+    done
+  done
+done 2>/dev/null"""
+
+
+def test_a_user_who_puts_links_into_the_scratch_directory_reaches_nothing(machine: Machine) -> None:
+    directory, precious = machine.folder / "run", machine.folder / "precious"
+    precious.write_text("kept")
+    user = ("setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups")
+    attacker = subprocess.Popen(
+        (*user, "sh", "-c", ATTACKER, "sh", directory, precious), stdout=subprocess.PIPE, text=True
+    )
+    load = f"container/neighbours(2, io=direct, file=1M, runtime=1s, {SMALL})"
+    try:
+        done = machine.strata("run", "disk | ext4 | podman(user=tester)", "-w", load, "--rounds", "1", "--size",
+                              "disk=1G", "--out", str(directory))  # fmt: skip
+    finally:
+        attacker.kill()
+        planted, _ = attacker.communicate()
+    assert precious.read_text() == "kept" and planted == ""
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    (trial,) = reader.view(directory).trials
+    assert (trial.outcome, trial.reason) == (Outcome.OK, None)
+    assert left_over(directory) == []
+
+
 def test_killed_while_containers_run(machine: Machine) -> None:
     directory = machine.folder / "run"
     load = f"container/lifecycle(count=8, parallel=2, {SMALL})"
