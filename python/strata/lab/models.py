@@ -205,7 +205,7 @@ def reasons_against_kernel(model: DiskModel, kernel: str, modules: frozenset[str
         return []
     reason = f"the disk model {model.name} is served through ublk, which the kernel {kernel} was built without"
     why = f"null_blk, which every kernel has, cannot be this disk ({'; '.join(reasons)})"
-    return [f"{reason}; {why}. Take another kernel, or a model that null_blk can be, such as serial-8ms."]
+    return [f"{reason}; {why}. Take another kernel, or a model that null_blk matches, such as serial-8ms."]
 
 
 def path_in_guest(name: str) -> str:
