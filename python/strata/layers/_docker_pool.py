@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strata.layers._engine import REMOVE_VOLUMES, Instance, Root, text
+from strata.layers._engine import Instance, Root, text
+from strata.layers._engine_end import REMOVE_VOLUMES
 from strata.layers._steps import sh
 from strata.model import Step
 
