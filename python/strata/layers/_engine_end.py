@@ -146,12 +146,15 @@ remove_root() {
   [ -e "$root" ] || return 0
   is_btrfs=$([ "$(stat --file-system --format=%T -- "$root")" != btrfs ] || echo yes)
   if ! is_root_engine; then
-    # rm follows no link, whatever is put there meanwhile. A subvolume, which is another file system to it, goes as a
-    # directory does; what else could be mounted there by now is a file system of that user's own making.
-    [ -z "$is_btrfs" ] ||
-      as_owner find "$root" -inum 256 -type d -exec btrfs property set -f -ts {} ro false ';' 2>/dev/null
-    # Closed first: what of the user's still runs is not to fill it again.
+    # Closed first: what of the user's still runs is not to fill it again, and comes in by no path any more.
     (cd -P -- "$root" && [ "$(pwd -P)" = "$real_root" ] && chown -- root . && chmod 0700 .) || return 1
+    # As root: the user cannot enter what belongs to the subordinate ids. find and rm follow no link; each subvolume is
+    # entered first and only then checked to be in here, so that a link in its place leads to nothing elsewhere. What
+    # remains: a process of the user's that works in here can make one read-only again, and rm fails while it does.
+    [ -z "$is_btrfs" ] || find "$root" -inum 256 -type d -execdir sh -c '
+      cd -P -- "$2" && case $(pwd -P)/ in "$1"/*) btrfs property set -f -ts . ro false ;; esac' sh "$real_root" {} ';'
+    # A subvolume, which is another file system to rm, goes as a directory does; what else could be mounted there by now
+    # is a file system of that user's own making.
     if [ -n "$is_btrfs" ]; then rm -rf -- "$root"; else rm -rf --one-file-system -- "$root"; fi
     return
   fi

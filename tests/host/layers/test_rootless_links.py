@@ -193,13 +193,15 @@ def test_the_undo_deletes_no_subvolume_whose_path_the_user_hides_in_a_name(folde
     assert (folder / "precious").is_dir() and not storage.exists()
 
 
-# What the user does when root is about to unmount or to delete: once, $FROM becomes a link to $TO.
+# What the user does when root is about to unmount or to delete: once, $FROM becomes a link to $TO. By a process that
+# was in the directory before root closed it to others.
 _SWAP = r"""
+PATH=${PATH#*:}
 if [ ! -L "$FROM" ]; then
-  setpriv --reuid 65534 --clear-groups -- sh -c 'mv -- "$FROM" "$FROM.old" && ln -s -- "$TO" "$FROM"' 2>/dev/null &&
-    : >"$TO.swapped"
+  (cd -- "${FROM%/*}" && setpriv --reuid 65534 --clear-groups -- sh -c 'mv -- "$1" "$1.old" && ln -s -- "$TO" "$1"' \
+    sh "${FROM##*/}") 2>/dev/null && : >"$TO.swapped"
 fi
-PATH=${PATH#*:} exec ${0##*/} "$@"
+exec ${0##*/} "$@"
 """
 
 # $1 folder, $2 and $3 the place and the directory on the stack, then the undo. A mount of the user's, and one of root's
@@ -229,34 +231,46 @@ def test_the_undo_unmounts_nothing_that_the_user_puts_a_link_to(folder: Path) ->
     assert (done.returncode, done.stdout) == (0, "kept\n"), done.stderr
 
 
-# $1 folder, $2 and $3 the place and the directory on the stack, then the undo. Subvolumes of the user's, one of them
-# read-only, and one of root's at $TO.
+# $1 folder, $2 and $3 the place and the directory on the stack, $4 what becomes a link, then the undo. Subvolumes of
+# the user's and of a subordinate id, some of them read-only, and a read-only one of root's at $TO or in it.
 _SUBVOLUMES = r"""
-folder=$1 place=$2 storage=$3; shift 3
+folder=$1 place=$2 storage=$3 swapped=$4; shift 4
 truncate -s 128M "$folder/image" && mkfs.btrfs -q "$folder/image" && rmdir "$storage" &&
   mount -o loop "$folder/image" "${storage%/*}" && mkdir -p "$storage" && chown nobody "$storage" || exit 90
 echo nobody >"$place/user"
 others=${storage%/*}/others
-mkdir "$others" && btrfs -q subvolume create "$others/volume" && echo kept >"$others/volume/file" || exit 91
+mkdir "$others" && btrfs -q subvolume create "$others/volume" && echo kept >"$others/volume/file" &&
+  btrfs property set -ts "$others/volume" ro true || exit 91
 setpriv --reuid 65534 --clear-groups -- sh -c '
   mkdir "$1/a" && btrfs -q subvolume create "$1/a/volume" && btrfs -q subvolume create "$1/outer" &&
     btrfs -q subvolume create "$1/outer/inner" && : >"$1/outer/inner/file" &&
     btrfs property set -ts "$1/outer/inner" ro true' sh "$storage" >/dev/null || exit 92
-PATH=$folder/bin:$PATH FROM=$storage/a TO=$others "$@" || exit 93
-[ -e "$others.swapped" ] || exit 94
-cat "$others/volume/file" && [ ! -e "$storage" ]
+mkdir -m 0700 "$storage/overlay" && chown 100000 "$storage/overlay" &&
+  setpriv --reuid 100000 --clear-groups -- sh -c '
+    btrfs -q subvolume create "$1/outer" && : >"$1/outer/file" &&
+      btrfs -q subvolume create "$1/outer/inner" && : >"$1/outer/inner/file" &&
+      btrfs property set -ts "$1/outer/inner" ro true && btrfs property set -ts "$1/outer" ro true
+  ' sh "$storage/overlay" >/dev/null || exit 93
+TO=$others${swapped#a}
+PATH=$folder/bin:$PATH FROM=$storage/$swapped TO=$TO "$@" || exit 94
+[ -e "$TO.swapped" ] || exit 95
+cat "$others/volume/file" && [ ! -e "$storage" ] && btrfs property get -ts "$others/volume" ro
 """
 
 
-def test_the_undo_deletes_no_subvolume_that_the_user_puts_a_link_to(folder: Path) -> None:
+@pytest.mark.parametrize(("swapped", "programs"), [("a", ("chown",)), ("a/volume", ("btrfs", "sh"))])
+def test_the_undo_deletes_every_subvolume_but_none_that_the_user_puts_a_link_to(
+    folder: Path, swapped: str, programs: tuple[str, ...]
+) -> None:
     if shutil.which("mkfs.btrfs") is None or "\tbtrfs\n" not in Path("/proc/filesystems").read_text():
         pytest.skip("this machine has no btrfs")
-    argv, storage = undo(folder)
-    for program in ("btrfs", "env"):
+    (shell, *words), storage = undo(folder)
+    assert shell == "sh"
+    for program in programs:
         stub(folder / "bin", program, _SWAP)
-    words = (*APART, _SUBVOLUMES, "sh", folder, folder / "place", storage, *argv)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["kept"]), done.stdout + done.stderr
+    start = (*APART, _SUBVOLUMES, "sh", folder, folder / "place", storage, swapped)
+    done = subprocess.run((*start, "/bin/sh", *words), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.splitlines()[-2:]) == (0, ["kept", "ro=true"]), done.stdout + done.stderr
 
 
 @pytest.fixture
