@@ -538,6 +538,10 @@ class AccessPattern:
     writes_per_s: float
 
 
+LARGEST_FIGURE = 1e30
+"""What is stored of a figure at most: products and quotients of a few stay finite."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     metrics: Mapping[str, float]  # names that the workload declared, or that are in `extra`

@@ -25,7 +25,7 @@ from strata.model import (
     TrialPlan,
     Workload,
 )
-from strata.run import directories, machine, trial_files, trial_steps
+from strata.run import directories, machine, output, trial_files, trial_steps
 from strata.run.outside import Outside, Watched
 from strata.run.trial_steps import TrialSteps
 
@@ -290,14 +290,14 @@ def read(
             "waits for (a device that hangs, a process that was stopped), or give it more time where it has a timeout="
         )
     files = {name: trial_files.read(host, steps.inside, path) for name, path in plan.collect.items()}
-    output = TrialOutput(
+    left = TrialOutput(
         exit_code=done.exit_code,
         wall_s=samples.end["wall_s"],
         stdout=done.stdout,
         stderr=done.stderr,
         files={name: content for name, content in files.items() if content is not None},
     )
-    return workload.read(call, output), samples
+    return output.measured(workload, call, left), samples
 
 
 def evidence_of(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, 
 
 from pydantic import AfterValidator, Field, Json, Strict, TypeAdapter, ValidationError
 
-from strata.model import Design, Outcome, WriteCache
+from strata.model import LARGEST_FIGURE, Design, Outcome, WriteCache
 from strata.store.encoding import BadRow
 
 if TYPE_CHECKING:
@@ -26,11 +26,10 @@ _MAX_TEXT_BYTES = 1 << 30  # of all rows of one query
 _ROWS_AT_ONCE = 1000
 
 _YEAR_10000_S = 253_402_300_800.0
-_MAX_FIGURE = 1e30  # products and quotients of a few figures stay finite
 
 
 def _not_tiny(value: float) -> float:
-    return 0.0 if abs(value) < 1 / _MAX_FIGURE else value
+    return 0.0 if abs(value) < 1 / LARGEST_FIGURE else value
 
 
 def _on_one_line(name: str) -> str:
@@ -47,7 +46,7 @@ Name = Annotated[str, Strict(), Field(max_length=100_000), AfterValidator(_on_on
 Real = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 UnixTime = Annotated[Real, Field(ge=0, lt=_YEAR_10000_S)]
 Seconds = Annotated[Real, Field(ge=0, le=1e12)]
-Value = Annotated[Real, Field(ge=-_MAX_FIGURE, le=_MAX_FIGURE), AfterValidator(_not_tiny)]
+Value = Annotated[Real, Field(ge=-LARGEST_FIGURE, le=LARGEST_FIGURE), AfterValidator(_not_tiny)]
 Round = Annotated[int, Strict(), Field(ge=0, lt=1_000_000)]
 Texts = Json[tuple[str, ...]]
 Argv = Json[tuple[str, ...]]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from strata.errors import NoRoom, StoreError
-from strata.model import Call, Command, Completed, Disk, Facts, Metric, Outcome, Rule, Stack, Testbed
+from strata.model import LARGEST_FIGURE, Call, Command, Completed, Disk, Facts, Metric, Outcome, Rule, Stack, Testbed
 from strata.store import database, samples
 from strata.store.encoding import decode_facts, encode_facts, encode_testbed
 from strata.store.signature import Signer
@@ -311,11 +311,12 @@ class Store:
     ) -> str | None:
         """The trial with all its figures; its samples are on the disk before the row is. `argv`: every command.
 
-        Returns the reason that is stored: it fails also when `extra` does not fit what earlier trials were stored with.
+        Returns the reason that is stored: it fails also when `extra` does not fit what earlier trials were stored with,
+        or a figure is no number that can be stored.
         """
         with self._lock:
             workload_id = self._workload_ids[workload]
-            unfit = self._unfit(workload_id, extra)
+            unfit = self._unfit(workload_id, extra) or _unstorable(figures or {})
             if unfit:
                 outcome, reason = Outcome.FAILED, "; ".join([*filter(None, [reason]), unfit])
                 figures, extra = None, ()
@@ -367,6 +368,16 @@ class Store:
                 said, was = (f"{unit or 'no unit'}, {better}" for unit, better in ((new.unit, new.better), old))
                 wrong.append(f"'{new.name}' ({said}) was another figure before ({was}); keep to one unit and direction")
         return "; ".join(wrong) or None
+
+
+def _unstorable(figures: Mapping[str, float]) -> str | None:
+    wrong = [name for name, value in figures.items() if not abs(value) <= LARGEST_FIGURE]  # so that nan is wrong too
+    if not wrong:
+        return None
+    return (
+        f"'{wrong[0]}' is {figures[wrong[0]]:.3g}, and a figure is a number of at most {LARGEST_FIGURE:g}; look at the "
+        "output of the program that was measured"
+    )
 
 
 def _resolved(stack: Stack) -> str:

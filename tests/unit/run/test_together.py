@@ -112,6 +112,12 @@ def test_one_that_fails_fails_all_with_what_everybody_said() -> None:
     assert {seen.stderr for seen in whole.evidence} == {f"tenant {n} said this" for n in (1, 2, 3)}
 
 
+def test_an_output_that_its_reader_cannot_calculate_with_fails_all() -> None:
+    found = measured({0: (100.0, 10.0), 2: (100.0, 10.0)})  # ten divided by nought
+    assert [each.outcome for each in found.trials] == [Outcome.FAILED] * 2
+    assert all((each.reason or "").startswith("tenant 0: the output of load is not") for each in found.trials)
+
+
 def test_the_wait_at_the_gate_is_not_in_the_samples_of_a_load() -> None:
     host, scratch = FakeHost(), "/scratch/1"
     rows = [{"started_unix_s": 95.0}, {"t_s": 0.0}, {"t_s": 5.0}, {"t_s": 15.0}, {"end": True, "wall_s": 15.0}]

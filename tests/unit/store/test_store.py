@@ -412,6 +412,16 @@ def test_a_figure_that_is_another_than_before_fails_its_trial(tmp_path: Path, la
     assert "new" not in view.workloads[0].metrics
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), -2e30])
+def test_a_figure_that_cannot_be_stored_fails_its_trial(tmp_path: Path, value: float) -> None:
+    store, attempt = begun(tmp_path / "run")
+    reason = add(store, attempt, figures={"speed": value})
+    store.end(attempt, None, 4.0)
+    (trial,) = reader.view(tmp_path / "run").trials
+    assert (trial.outcome, trial.reason, trial.metrics) == (Outcome.FAILED, reason, {})
+    assert reason is not None and "a number of at most 1e+30" in reason
+
+
 def test_a_unit_may_be_told_by_the_first_trial(tmp_path: Path) -> None:
     store, attempt = begun(tmp_path / "run")
     with store._transaction():
