@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::duration::parse_duration;
-use crate::{age, batch, blank, device, disk, fill, hold, sample, serve, terminal, wml};
+use crate::{age, batch, blank, device, disk, fill, hold, keys, sample, serve, terminal, wml};
 
 /// What the user wrote cannot be done; nothing was started.
 const BAD_INPUT: u8 = 2;
@@ -76,6 +76,12 @@ enum Command {
         /// Device nodes, or symbolic links to them
         #[arg(required = true)]
         devices: Vec<PathBuf>,
+    },
+    /// Become a command that has none of root's keys: in a session keyring of its own, which is empty
+    WithoutKeys {
+        /// The command and its arguments
+        #[arg(last = true, required = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
     },
     /// Run phases of commands, some at a time, and write how long each took, as JSON; exits with 1 when one failed
     Batch {
@@ -168,6 +174,7 @@ pub fn main() -> u8 {
         Command::Sample { out, interval, timeout, devices, processes, command } => {
             sample::run(&sample::Request { out, interval, timeout, devices, processes, command })
         }
+        Command::WithoutKeys { command } => keys::without(&command),
         Command::Batch { plan, out } => batch::run(&plan, &out),
         Command::Disk(command) => disk::run(command),
         Command::Device { path, content } => said(device::inspect(&path, content)),

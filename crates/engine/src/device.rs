@@ -84,37 +84,43 @@ fn openers(number: u64) -> (Vec<Opener>, usize) {
     let is_it = |open: &fs::Metadata| open.file_type().is_block_device() && open.rdev() == number;
     let open_is_it = |file: fs::DirEntry| fs::metadata(file.path()).is_ok_and(|open| is_it(&open));
     for pid in process_ids().filter(|&pid| pid != own) {
-        match fs::read_dir(format!("/proc/{pid}/fd")) {
-            Ok(files) => {
-                if files.flatten().any(open_is_it) || maps(pid, &mut others, is_it) {
-                    found.push(Opener { pid, command: command_of(pid) });
-                }
+        // A thread may have files of its own, and the first one may have ended, with the process's files and memory to
+        // be seen at the others only. A process that ended meanwhile has nothing open.
+        let threads: Vec<i32> = numbers_in(&format!("/proc/{pid}/task")).collect();
+        let (mut has_it, mut hidden) = (false, false);
+        for thread in &threads {
+            match fs::read_dir(format!("/proc/{thread}/fd")) {
+                Ok(files) => has_it |= files.flatten().any(open_is_it),
+                Err(error) => hidden |= error.kind() == std::io::ErrorKind::PermissionDenied,
             }
-            // A process that ended meanwhile has nothing open.
-            Err(error) => unseen += usize::from(error.kind() == std::io::ErrorKind::PermissionDenied),
         }
+        has_it |= threads.iter().find_map(|&thread| maps(thread, &mut others, is_it)).unwrap_or(false);
+        if has_it {
+            found.push(Opener { pid, command: command_of(pid) });
+        }
+        unseen += usize::from(hidden);
     }
     (found, unseen)
 }
 
-/// Whether the process has it mapped, which lasts when the file was closed.
+/// Whether a thread's process has it mapped, which lasts when the file was closed; `None` where no memory is to be seen.
 ///
 /// The list of mappings names the node that was opened, of which there may be many; the link to the mapped file leads to
 /// the device. `others`: files that it was found not to be, as in the list: most are mapped by many processes.
-fn maps(pid: i32, others: &mut HashSet<String>, is_it: impl Fn(&fs::Metadata) -> bool) -> bool {
-    let list = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+fn maps(thread: i32, others: &mut HashSet<String>, is_it: impl Fn(&fs::Metadata) -> bool) -> Option<bool> {
+    let list = fs::read(format!("/proc/{thread}/maps")).ok().filter(|list| !list.is_empty())?;
     for line in String::from_utf8_lossy(&list).lines() {
         let Some((range, file)) = mapped_file(line) else { continue };
         if others.contains(&file) {
             continue;
         }
-        match fs::metadata(format!("/proc/{pid}/map_files/{range}")) {
-            Ok(mapped) if is_it(&mapped) => return true,
+        match fs::metadata(format!("/proc/{thread}/map_files/{range}")) {
+            Ok(mapped) if is_it(&mapped) => return Some(true),
             Ok(_) => _ = others.insert(file),
             Err(_) => {} // not mapped any more; another process may still have it
         }
     }
-    false
+    Some(false)
 }
 
 /// Range and file of a line of /proc/PID/maps: `7f00-7f10 rw-s 00000000 00:06 123 /dev/sdb`. `None` for memory alone.
@@ -126,7 +132,11 @@ fn mapped_file(line: &str) -> Option<(&str, String)> {
 
 /// The processes that this one can see.
 pub fn process_ids() -> impl Iterator<Item = i32> {
-    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    numbers_in("/proc")
+}
+
+fn numbers_in(directory: &str) -> impl Iterator<Item = i32> {
+    fs::read_dir(directory).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// The command line, or the kernel's name for it when it has none.

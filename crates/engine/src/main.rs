@@ -16,6 +16,7 @@ mod duration;
 mod fill;
 mod gate;
 mod hold;
+mod keys;
 mod machine;
 mod procfs;
 mod random;

@@ -55,7 +55,7 @@ end_all() {
 # to nothing that is not the user's anyway. Of no user: as root.
 as_owner() {
   owner=$(cat "$dir/user" 2>/dev/null)
-  [ -z "$owner" ] || set -- env --ignore-environment PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+  [ -z "$owner" ] || set -- strata-engine without-keys -- env --ignore-environment PATH=/usr/sbin:/usr/bin:/sbin:/bin \
     setpriv --reuid "$owner" --regid "$(id -g -- "$owner")" --init-groups -- "$@"
   (cd / && "$@")
 }

@@ -57,10 +57,11 @@ def user_reasons(spec: Call, facts: Facts) -> list[str]:
 
 
 _AS_USER = r"""
-# Root's environment may hold secrets, and the user can read that of every process of the user's: the words before a
-# command of the user's begin with the end of that environment. $1 user
+# Root's environment and keys may be secrets, and the user can read those of every process of the user's: the words
+# before a command of the user's begin with the end of both. $1 user
 as_user_words() {
-  echo "env --ignore-environment LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+  echo "strata-engine without-keys --
+    env --ignore-environment LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     setpriv --reuid $1 --regid $(id -g -- "$1") --init-groups --"
 }
 """

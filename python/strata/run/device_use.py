@@ -40,8 +40,24 @@ done
 exit 0"""
 
 # $1 an inode number; the device of its file system and the descriptor or mapping, for each that is open or mapped
-# anywhere. A mapping lasts when the descriptor was closed.
-_OPEN_FILES = "find -L /proc/[0-9]*/fd /proc/[0-9]*/map_files -maxdepth 1 -inum \"$1\" -printf '%D %p\\n' 2>/dev/null"
+# anywhere. A mapping lasts when the descriptor was closed. A thread may have files of its own; where the first one of a
+# process has ended (Z), the memory is to be seen at the others only.
+_OPEN_FILES = """\
+others() {
+  for ended in $(grep -ls '^State:[[:space:]]*Z' /proc/[0-9]*/status); do
+    for thread in "${ended%/status}"/task/[0-9]*; do echo "/proc/${thread##*/}/map_files"; done
+  done
+}
+find -L /proc/[0-9]*/task/[0-9]*/fd /proc/[0-9]*/map_files $(others) \\
+  -maxdepth 1 -inum "$1" -printf '%D %p\\n' 2>/dev/null"""
+
+# $1 an inode number; the device of its file system, for each file of that number that is swap.
+_SWAP_FILES = r"""\
+while read -r written kind _; do
+  [ "$kind" = file ] || continue
+  file=$(printf "$(printf %s "$written" | sed 's/%/%%/g')")
+  find -L "$file" -maxdepth 0 -inum "$1" -printf '%D\n' 2>/dev/null
+done </proc/swaps"""
 
 # A read that never ends cannot be killed, and who waits for it waits without end. So timeout(1) ends this shell, which
 # leaves the program to itself: that ends with its read.
@@ -310,18 +326,23 @@ def _open_backing_file(host: Host, found: Found) -> Iterator[str]:
     if backing is None or is_device_path(backing["back-file"]):
         return
     device, inode = _identity(backing)
-    listed = host.run(Command(("sh", "-c", _OPEN_FILES, "sh", inode)), check=False)
-    # 1: a process ended while it was looked at
-    if listed.exit_code not in (0, 1):
-        raise CommandFailed(listed.argv, listed.exit_code, listed.stdout, listed.stderr)
-    openers = set()
-    for line in listed.stdout.splitlines():
-        number, descriptor = line.split(" ", 1)
-        if f"{os.major(int(number))}:{os.minor(int(number))}" == device:
-            openers.add(int(descriptor.split("/")[2]))
+    openers = {int(path.split("/")[2]) for number, path in _listed(host, _OPEN_FILES, inode) if number == device}
     if openers:
         names = ", ".join(f"process {pid}" for pid in sorted(openers))
         yield f"the backing file of {found.name} is open in {names}; end that first, if it may be overwritten."
+    if any(number == device for number, _ in _listed(host, _SWAP_FILES, inode)):
+        yield f"the backing file of {found.name} is swap; turn it off with swapoff, if it may be overwritten."
+
+
+def _listed(host: Host, script: str, inode: str) -> Iterator[tuple[str, str]]:
+    """MAJOR:MINOR of the file system, and the rest of each line."""
+    listed = host.run(Command(("sh", "-c", script, "sh", inode)), check=False)
+    # 1: a process ended while it was looked at
+    if listed.exit_code not in (0, 1):
+        raise CommandFailed(listed.argv, listed.exit_code, listed.stdout, listed.stderr)
+    for line in listed.stdout.splitlines():
+        number, _, rest = line.partition(" ")
+        yield f"{os.major(int(number))}:{os.minor(int(number))}", rest
 
 
 def _other_ways(host: Host, found: Found) -> Iterator[str]:

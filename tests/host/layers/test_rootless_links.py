@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from strata.layers import drivers
+from strata.layers import _rootless, drivers
 from strata.model import Call, Kind, Place, Provides, Step
 
 pytestmark = [pytest.mark.host, pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives files to a user")]
@@ -44,6 +45,12 @@ for each; do
 done
 exit 0
 """
+
+
+@pytest.fixture(autouse=True)
+def engine_in_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in every command of Strata."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
 
 @pytest.fixture
@@ -316,6 +323,29 @@ def test_no_variable_of_roots_is_shown_to_the_user(folder: Path, client: Path) -
     assert ask(client, "count").returncode == 0
     seen = (folder / "seen").read_text()
     assert "CONTAINERS_CONF=" in seen and "SECRET" not in seen
+
+
+# In a session keyring of its own; $1 is what the words of the user are made by, $2 the user.
+_WITH_A_KEY = """\
+import ctypes, os, subprocess, sys
+libc, (add, keyctl) = ctypes.CDLL(None, use_errno=True), {"aarch64": (217, 219)}.get(os.uname().machine, (248, 250))
+if libc.syscall(keyctl, 1, b"strata-test") < 0:
+    sys.exit(f"no keys: {os.strerror(ctypes.get_errno())}")
+key = libc.syscall(add, b"user", b"strata-test", b"root-secret", 11, -3)
+read = "import ctypes, sys; found = ctypes.create_string_buffer(99); " \
+    "ctypes.CDLL(None).syscall(int(sys.argv[1]), 11, int(sys.argv[2]), found, 99); print('read', found.value)"
+for words in ("", "$(as_user_words $0) "):
+    script = sys.argv[1] + words + 'python3 -c "$1" $2 $3'
+    subprocess.run(("sh", "-c", script, sys.argv[2], read, str(keyctl), str(key)), check=True)
+"""
+
+
+def test_no_key_of_roots_is_the_users() -> None:
+    argv = (sys.executable, "-c", _WITH_A_KEY, _rootless._AS_USER, USER)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    if done.stderr.startswith("no keys"):
+        pytest.skip(f"this kernel keeps no keys: {done.stderr.strip()}")
+    assert done.stdout.splitlines() == ["read b'root-secret'", "read b''"], done.stderr
 
 
 @pytest.mark.parametrize("said", [str(os.getpid()), "1", "../../tmp", "1/../1", ""])

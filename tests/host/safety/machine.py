@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -191,6 +192,28 @@ class Machine:
             "print('ready', flush=True); time.sleep(300)"
         )
         return self.process(sys.executable, "-c", keep, str(path))
+
+    def by_a_thread(self, path: str | Path, what: str) -> subprocess.Popen[str]:
+        """Opened by a thread with files of its own (`apart`), or by one whose first thread has ended (`ended`).
+
+        `mapped`: as the second, mapped and closed again.
+        """
+        keep = (
+            "import ctypes, mmap, os, sys, threading, time; libc = ctypes.CDLL(None)\n"
+            "def keep():\n"
+            "    if sys.argv[2] == 'apart': assert libc.unshare(0x400) == 0\n"  # CLONE_FILES
+            "    file = os.open(sys.argv[1], os.O_RDWR)\n"
+            "    if sys.argv[2] == 'mapped': memory = mmap.mmap(file, 1 << 20); os.close(file); kept = memory[:1]\n"
+            "    print('ready', flush=True); time.sleep(300)\n"
+            "threading.Thread(target=keep).start()\n"
+            "time.sleep(300 if sys.argv[2] == 'apart' else 0)\n"
+            "libc.syscall({'aarch64': 93}.get(os.uname().machine, 60), 0)"  # exit(2), of this thread alone
+        )
+        process = self.process(sys.executable, "-c", keep, str(path), what)
+        status = Path(f"/proc/{process.pid}/status")
+        while what != "apart" and "\tZ" not in status.read_text():
+            time.sleep(0.01)
+        return process
 
     # ------------------------------------------------------------ what is asked of Strata
 

@@ -177,6 +177,47 @@ def mapped_backing_file(machine: Machine) -> State:
     return device, f"the backing file of {device.name} is open in process {process.pid}; end that first"
 
 
+def opened_by_a_thread(machine: Machine) -> State:
+    device = machine.device()
+    process = machine.by_a_thread(device.node, "apart")
+    return device, f"(process {process.pid})"
+
+
+def opened_by_what_is_left_of_a_process(machine: Machine) -> State:
+    device = machine.device()
+    process = machine.by_a_thread(device.node, "ended")
+    return device, f"(process {process.pid})"
+
+
+def mapped_by_what_is_left_of_a_process(machine: Machine) -> State:
+    device = machine.device()
+    process = machine.by_a_thread(device.node, "mapped")
+    return device, f"(process {process.pid})"
+
+
+def backing_file_opened_by_a_thread(machine: Machine) -> State:
+    device = machine.device()
+    process = machine.by_a_thread(device.file, "apart")
+    return device, f"the backing file of {device.name} is open in process {process.pid}; end that first"
+
+
+def backing_file_mapped_by_what_is_left_of_a_process(machine: Machine) -> State:
+    device = machine.device()
+    machine.by_a_thread(device.file, "mapped")
+    return device, f"the backing file of {device.name} is open in process "
+
+
+def backing_file_that_is_swap(machine: Machine) -> State:
+    device = machine.device()
+    device.file.write_bytes(bytes(device.file.stat().st_size))  # swap has no holes
+    output("mkswap", "--quiet", str(device.file))
+    _swap_on(machine, str(device.file))
+    return (
+        replace(device, ours=SWAP_HEADER),
+        f"the backing file of {device.name} is swap; turn it off with swapoff, if it may be overwritten",
+    )
+
+
 def under_a_loop_device(machine: Machine) -> State:
     """The kernel opens it without claiming it: nothing but the list of loop devices shows it."""
     device = machine.device()
@@ -216,6 +257,12 @@ STATES: list[Callable[[Machine], State]] = [
     mapped_partition,
     mapped_by_another_node,
     mapped_backing_file,
+    opened_by_a_thread,
+    opened_by_what_is_left_of_a_process,
+    mapped_by_what_is_left_of_a_process,
+    backing_file_opened_by_a_thread,
+    backing_file_mapped_by_what_is_left_of_a_process,
+    backing_file_that_is_swap,
     under_a_loop_device,
     partition_under_a_loop_device,
     read_only,

@@ -300,13 +300,16 @@ def test_a_loop_device_whose_openers_cannot_be_listed_is_refused() -> None:
         "strata-engine device": state("/dev/loop0", "7:0"),
         "lsblk --all": blockdevices(entry("/dev/loop0", "loop", "7:0")),
         "losetup --json --list": json.dumps({"loopdevices": [loop]}),
+        "/proc/swaps": "",
     }
-    assert claim({**answers, "find -L": ""})
+    assert claim({**answers, "find -L /proc": ""})
     # 65024 is 254:0; the same inode number on another file system is another file
-    assert claim({**answers, "find -L": "65025 /proc/9/fd/3\n"})
-    (told,) = reasons({**answers, "find -L": "65024 /proc/9/fd/3\n65024 /proc/9/fd/4\n65024 /proc/11/fd/0\n"})
+    assert claim({**answers, "find -L /proc": "65025 /proc/9/fd/3\n"})
+    (told,) = reasons({**answers, "find -L /proc": "65024 /proc/9/fd/3\n65024 /proc/9/fd/4\n65024 /proc/11/fd/0\n"})
     assert f"the backing file of {BY_ID} is open in process 9, process 11" in told
-    (told,) = reasons({**answers, "find -L": failed("sh: find: not found", 127)})
+    (told,) = reasons({**answers, "find -L /proc": "", "/proc/swaps": "65024\n"})
+    assert f"the backing file of {BY_ID} is swap; turn it off with swapoff" in told
+    (told,) = reasons({**answers, "find -L /proc": failed("sh: find: not found", 127)})
     assert "cannot be examined" in told
 
 

@@ -2,7 +2,7 @@
 
 mod cost;
 #[cfg(test)]
-mod header;
+pub mod header;
 mod live;
 mod memory;
 mod place;
