@@ -111,8 +111,12 @@ class UsersLxc:
 
     def end(self) -> None:
         self._machine.output("lxc-stop", *self._at, "--kill")
-        # LXC leaves these; a test of what our LXC leaves must not find them.
+        # LXC leaves these, and what watched the container is in one until it has ended, which `lxc-stop` does not wait
+        # for; a test of what our LXC leaves must not find them.
+        give_up = time.monotonic() + 60
         for group in Path("/sys/fs/cgroup").glob("**/lxc.pivot"):
+            while (group / "cgroup.procs").read_text() and time.monotonic() < give_up:
+                time.sleep(0.05)
             group.rmdir()
 
 
