@@ -24,7 +24,8 @@ _MAX_DEPTH = 12  # a footer has 7 levels
 _MAX_COLUMNS = 1000
 
 _CODECS = {0, 6}  # none, zstd
-_ENCODINGS = {0, 2, 3, 8}  # plain, dictionary (two numbers), run lengths: none of them grows beyond its page
+# Plain, dictionary (two numbers), run lengths: what the last two unpack to is bounded by the rows, which are counted.
+_ENCODINGS = {0, 2, 3, 8}
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 
 
