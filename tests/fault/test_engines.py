@@ -241,11 +241,11 @@ def test_the_users_lxc_runs_on(stack: str, machine: UsersMachine, users_lxc: Use
     assert users_lxc.intact()
 
 
-# $1 the run's directory, $2 the engine, on btrfs: a read-only snapshot in another, as LXD makes of containers with
+# $1 where the run works, $2 the engine, on btrfs: a read-only snapshot in another, as LXD makes of containers with
 # subvolumes of its own.
 NEST = r"""
 set -e
-cd "$1"/work/*/*/mnt/"$2"
+cd "$1"/*/*/mnt/"$2"
 btrfs -q subvolume create outer
 btrfs -q subvolume create inner
 btrfs -q subvolume snapshot -r inner outer/inner
@@ -278,7 +278,7 @@ def killed_and_cleaned(machine: UsersMachine, stack: str, directory: Path) -> No
         process.kill()
         process.wait()
     if "btrfs" in stack:
-        machine.output("sh", "-c", NEST, "sh", directory, stack.split(" | ")[2].partition("(")[0])
+        machine.output("sh", "-c", NEST, "sh", directory / "work", stack.split(" | ")[2].partition("(")[0])
     machine.output(STRATA, "clean", directory)
     assert left(directory) == []
     assert not (changes := machine.changes(before)), changes

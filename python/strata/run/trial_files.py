@@ -1,7 +1,7 @@
 """The files of a trial: those that it is given, and those that it leaves.
 
-In a container they are written and read by commands in there, and never from outside. They may be a user's whom nobody
-trusts (podman(user=...)), and root would write to or read whatever that user put a link to.
+For a trial in a container, commands inside the container write and read them; root never does so from outside. With
+podman(user=...) the files belong to a user who is not trusted and could put a link in place of any of them.
 """
 
 from __future__ import annotations

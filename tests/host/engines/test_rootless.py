@@ -140,10 +140,11 @@ def test_what_a_container_leaves_is_not_followed_by_root(machine: Machine) -> No
     assert left_over(directory) == []
 
 
-# The user, all the time: links where root might write, read or look for what it runs. $1 the run, $2 what is precious.
+# The user, all the time: links where root might write, read or look for what it runs. $1 where the run works, $2 a file
+# that must stay as it is.
 ATTACKER = r"""
 while sleep 0.02; do
-  for trial in "$1"/work/*/scratch/*; do
+  for trial in "$1"/*/scratch/*; do
     for name in batch.json plan.json; do
       if rm -f "$trial/$name" && ln -s "$2" "$trial/$name"; then echo "$trial/$name"; fi
     done
@@ -156,7 +157,7 @@ def test_a_user_who_puts_links_into_the_scratch_directory_reaches_nothing(machin
     precious.write_text("kept")
     user = ("setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups")
     attacker = subprocess.Popen(
-        (*user, "sh", "-c", ATTACKER, "sh", directory, precious), stdout=subprocess.PIPE, text=True
+        (*user, "sh", "-c", ATTACKER, "sh", directory / "work", precious), stdout=subprocess.PIPE, text=True
     )
     load = f"container/neighbours(2, io=direct, file=1M, runtime=1s, {SMALL})"
     try:
