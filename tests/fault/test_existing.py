@@ -39,6 +39,8 @@ def on_an_overlay(tmp_path: Path, script: str) -> tuple[int, set[str]]:
     """Exit code of `script`, and what it changed: "f etc/x" is a file, "c etc/x" one that was removed."""
     place = tmp_path / "place"
     place.mkdir(exist_ok=True)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     inside = _INSIDE.replace('"$@"', 'sh -c "$3"')
     done = subprocess.run(
         [
@@ -56,7 +58,13 @@ def on_an_overlay(tmp_path: Path, script: str) -> tuple[int, set[str]]:
         ],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        # Temporary files of its own, for Strata removes those that killed runs left among the machine's; and a key.
+        env={
+            **os.environ,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TMPDIR": str(temporary),
+            "STATE_DIRECTORY": str(temporary),
+        },
     )
     assert "status " in done.stdout, done.stderr
     before, _, after = done.stdout.rpartition("status ")
