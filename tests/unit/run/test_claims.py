@@ -223,6 +223,120 @@ def test_a_read_only_device_is_refused() -> None:
     assert "is read-only" in reason
 
 
+# ------------------------------------------------------------ what lies beside, below and above it
+
+
+def test_a_partition_of_a_disk_that_is_open_is_refused() -> None:
+    """Whoever has the whole disk open may write to every partition."""
+    part = entry("/dev/sdb1", "part", "8:17", pkname="/dev/sdb")
+    answers = {
+        f"strata-engine device {BY_ID}": state("/dev/sdb1", "8:17"),
+        "strata-engine device /dev/sdb1": state("/dev/sdb1", "8:17"),
+        "strata-engine device /dev/sdb": state("/dev/sdb", openers=[{"pid": 9, "command": "qemu"}]),
+        "lsblk --all": blockdevices(part),
+    }
+    assert reasons(answers) == (f"the disk /dev/sdb of {BY_ID} is open in qemu (process 9); end that first.",)
+
+
+def test_a_partition_of_a_disk_that_is_not_open_is_claimed() -> None:
+    part = entry("/dev/sdb1", "part", "8:17", pkname="/dev/sdb")
+    answers = {
+        "strata-engine device": state("/dev/sdb1", "8:17"),
+        "strata-engine device /dev/sdb": state("/dev/sdb"),
+        "lsblk --all": blockdevices(part),
+    }
+    assert claim(answers) == [Disk("hdd", GIB, "/dev/sdb1")]
+
+
+def test_what_a_partition_carries_is_refused() -> None:
+    """Even when the table is gone from the disk: the kernel still knows the partition."""
+    part = entry("/dev/sdb1", "part", "8:17", pkname="/dev/sdb")
+    answers = {
+        "lsblk --all": blockdevices(entry("/dev/sdb", children=[part])),
+        "strata-engine device /dev/sdb1": state("/dev/sdb1", "8:17"),
+        "wipefs --no-act --json -- /dev/sdb1": '{"signatures": [{"type": "crypto_LUKS"}]}',
+    }
+    assert reasons(answers, wipe=()) == (
+        f"{BY_ID} carries a LUKS volume; if nothing on it is needed any more, add --wipe {BY_ID}.",
+    )
+    assert claim(answers, wipe=(BY_ID,))
+
+
+def on_loops(*loops: dict[str, Any]) -> dict[str, Answer]:
+    """/srv/disk.img attached as /dev/loop0, and `loops` beside it."""
+    return {
+        "losetup --noheadings": "/dev/loop0",
+        "strata-engine device": state("/dev/loop0", "7:0"),
+        "lsblk --all": blockdevices(entry("/dev/loop0", "loop", "7:0")),
+        "losetup --json --list": json.dumps({"loopdevices": [attached("/dev/loop0", "/srv/disk.img"), *loops]}),
+    }
+
+
+def attached(loop: str, file: str, inode: int = 5) -> dict[str, Any]:
+    return {"name": loop, "back-file": file, "back-ino": inode, "back-maj:min": "254:0"}
+
+
+def test_a_file_in_use_by_one_loop_device_is_claimed() -> None:
+    assert claim(on_loops(attached("/dev/loop1", "/srv/other.img", 6)), "/srv/disk.img") == [
+        Disk("hdd", GIB, "/dev/loop0")
+    ]
+
+
+def test_a_file_that_two_loop_devices_share_is_refused() -> None:
+    """By another name, so that only the inode tells."""
+    answers = on_loops(attached("/dev/loop1", "/srv/link.img"))
+    assert reasons(answers, "/srv/disk.img") == (
+        "/srv/disk.img shares its backing file with /dev/loop1; detach that first, if it may be overwritten.",
+    )
+
+
+def test_a_loop_device_over_a_disk_is_refused() -> None:
+    loop = attached("/dev/loop0", "/dev/sdb")
+    answers = {**on_loops(), "losetup --json --list": json.dumps({"loopdevices": [loop]})}
+    assert reasons(answers, "/srv/disk.img") == (
+        "/srv/disk.img is a loop device over /dev/sdb; claim that device itself.",
+    )
+
+
+def test_one_device_under_two_names_is_refused() -> None:
+    other = "/dev/disk/by-id/ata-DISK_1"
+    assert reasons({}, BY_ID, other) == (f"{other} and {BY_ID} lie on the same device; give each device once.",)
+
+
+def test_a_disk_and_its_partition_are_refused_together() -> None:
+    part = entry("/dev/sdb1", "part", "8:17", pkname="/dev/sdb")
+    other = f"{BY_ID}-part1"
+    trees = {f"{BY_ID}": entry("/dev/sdb", children=[part]), other: part}
+    looked = iter([trees[BY_ID], trees[other]])
+    answers: dict[str, Answer] = {
+        "lsblk --all": lambda command: blockdevices(next(looked)),
+        f"strata-engine device {other}": state("/dev/sdb1", "8:17"),
+        "strata-engine device /dev/sdb1": state("/dev/sdb1", "8:17"),
+    }
+    assert reasons(answers, BY_ID, other) == (f"{other} and {BY_ID} lie on the same device; give each device once.",)
+
+
+@pytest.mark.parametrize(("planned", "refused"), [(0, False), (GIB, False), (GIB + 512, True)])
+def test_a_device_of_another_size_than_planned_is_refused(planned: int, refused: bool) -> None:
+    disk = Disk("hdd", planned, BY_ID)
+    if not refused:
+        assert claims.claim(Machine({}), [disk], ()) == [Disk("hdd", GIB, "/dev/sdb")]
+        return
+    with pytest.raises(Refused) as told:
+        claims.claim(Machine({}), [disk], (BY_ID,))
+    assert told.value.reasons == (
+        f"{BY_ID} holds {GIB} bytes and held {planned} when this run was planned; "
+        "it may be another disk now: look at it, then start the run again.",
+    )
+
+
+def test_a_device_without_a_size_is_refused() -> None:
+    """A card reader without a card."""
+    assert reasons({"strata-engine device": state("/dev/sdb", size_bytes=0)}) == (
+        f"{BY_ID} has no size: nothing is in it or attached to it; attach or insert it first.",
+    )
+
+
 # ------------------------------------------------------------ names
 
 

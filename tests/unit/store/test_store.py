@@ -307,6 +307,19 @@ def test_an_undo_keeps_its_own_timeout(tmp_path: Path) -> None:
     assert [entry.undo for entry in store.to_undo()] == [Command(("undo",), timeout_s=7.5)]
 
 
+def test_a_run_is_in_quarantine_until_it_is_cleaned(tmp_path: Path) -> None:
+    store = make(tmp_path / "run")
+    assert store.quarantined() is None
+    store.add_event("cleaned", "nothing was left", 1.0)
+    assert store.quarantined() is None
+    store.add_event("quarantine", "umount: target is busy", 2.0)
+    store.add_event("warning", "something else", 3.0)
+    assert store.quarantined() == reader.status(tmp_path / "run").quarantined == "umount: target is busy"
+    store.add_event("cleaned", "1 step undone", 4.0)
+    assert store.quarantined() is None
+    assert reader.status(tmp_path / "run").quarantined is None
+
+
 @pytest.mark.parametrize("table", schema.TABLES)
 @pytest.mark.parametrize("statement", ["UPDATE {} SET rowid = rowid", "DELETE FROM {}"])
 def test_rows_stay(tmp_path: Path, table: str, statement: str) -> None:
