@@ -2,6 +2,7 @@
 
 mod passes;
 mod recorder;
+mod rules;
 mod runs;
 mod trees;
 
