@@ -1,5 +1,6 @@
 //! Runs in directories of their own; what the kernel is asked is recorded.
 
+mod figures;
 mod passes;
 mod recorder;
 mod rules;

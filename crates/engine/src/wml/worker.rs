@@ -247,7 +247,7 @@ impl Script {
         std::mem::take(&mut locked(&self.histograms))
     }
 
-    fn tell(&self, latencies: impl Iterator<Item = (usize, u64)>) {
+    pub fn tell(&self, latencies: impl Iterator<Item = (usize, u64)>) {
         let mut histograms = locked(&self.histograms);
         for (id, latency) in latencies {
             // None once they were taken: a thread did not end in time.

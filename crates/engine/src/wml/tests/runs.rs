@@ -240,7 +240,8 @@ fn threads_wait_for_each_other() {
     assert!(!report.ended.early, "{}", report.ended.why);
     let (taken, given) = (flowop(&report, "take").count, flowop(&report, "give").count);
     assert!((5..=10).contains(&taken), "{taken}");
-    assert!((50..=130).contains(&given), "{given}");
+    // The post that lets the last one go on may end after the run.
+    assert!((49..=130).contains(&given), "{given}");
     assert_eq!(flowop(&report, "take").class, "sync");
     assert_eq!(report.threads, 4);
 }
