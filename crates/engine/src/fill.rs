@@ -68,8 +68,8 @@ fn share(bytes: u64, ppm: u64) -> u64 {
 /// How many bytes the file system of `directory` takes until it is as full as asked, as `df` counts.
 fn room(directory: &Path, share_ppm: u64) -> Result<u64, String> {
     let seen = statvfs(directory).map_err(|error| format!("{} cannot be asked: {error}.", directory.display()))?;
-    let used = (seen.blocks() - seen.blocks_free()) * seen.fragment_size();
-    let total = used + seen.blocks_available() * seen.fragment_size();
+    let (used, total) = as_df_counts(seen.blocks(), seen.blocks_free(), seen.blocks_available());
+    let (used, total) = (used * seen.fragment_size(), total * seen.fragment_size());
     share(total, share_ppm).checked_sub(used).map(|bytes| bytes / UNIT_BYTES * UNIT_BYTES).ok_or_else(|| {
         let (full, asked) = (used as f64 / total as f64 * 100.0, share_ppm as f64 / 1e4);
         format!(
@@ -77,6 +77,12 @@ fn room(directory: &Path, share_ppm: u64) -> Result<u64, String> {
             directory.display()
         )
     })
+}
+
+/// How many blocks are used, and of how many: those that are reserved for root count as neither.
+fn as_df_counts(blocks: u64, free: u64, available: u64) -> (u64, u64) {
+    let used = blocks - free;
+    (used, used + available)
 }
 
 /// The pieces of a fill: how long each is, and which stream of the seed is its content.
@@ -144,6 +150,12 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_that_are_reserved_for_root_are_neither_used_nor_to_be_had() {
+        // A file system of 1000 blocks, 600 of them free, 550 of them for everybody.
+        assert_eq!(as_df_counts(1000, 600, 550), (400, 950));
+    }
     use proptest::prelude::*;
 
     fn request(path: &Path, seed: u64, duplicates_ppm: u64) -> Request {

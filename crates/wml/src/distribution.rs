@@ -181,7 +181,8 @@ impl Distribution {
                     share < sum
                 });
                 let Some(row) = row.or(rows.last()) else { return 0.0 };
-                let number = row.low + source.uniform() * (row.high - row.low);
+                // The same number tells where in the row: a percent is a step from its low end to its high one.
+                let number = row.low + share.fract() * (row.high - row.low);
                 let (table_min, table_mean) = (table_min(rows), table_mean(rows));
                 if table_mean > table_min {
                     min + (number - table_min) * (mean - min) / (table_mean - table_min)
@@ -292,6 +293,25 @@ mod tests {
 
     fn table() -> Vec<Row> {
         vec![Row { percent: 80.0, low: 0.0, high: 10.0 }, Row { percent: 20.0, low: 100.0, high: 200.0 }]
+    }
+
+    #[test]
+    fn a_table_draws_one_number_that_tells_row_and_place() {
+        struct Given(Vec<f64>);
+        impl Uniform for Given {
+            fn uniform(&mut self) -> f64 {
+                self.0.remove(0)
+            }
+        }
+        let rows = vec![Row { percent: 80.0, low: 0.0, high: 10.0 }, Row { percent: 20.0, low: 100.0, high: 200.0 }];
+        let (min, mean) = (0.0, table_mean(&rows));
+        let table = distribution(Shape::Table { rows, min, mean });
+        // Each percent is a step through its row.
+        for (drawn, number) in [(0.0, 0.0), (0.005, 5.0), (0.7925, 2.5), (0.805, 150.0), (0.9975, 175.0)] {
+            let mut source = Given(vec![drawn]);
+            assert!((table.draw(&mut source) - number).abs() < 1e-9, "{drawn}");
+            assert!(source.0.is_empty());
+        }
     }
 
     #[test]

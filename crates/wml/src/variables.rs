@@ -166,6 +166,11 @@ impl Variables {
             let value = one(attribute);
             self.scope().put_field(&mut parameters, &attribute.name, &value, findings);
         }
+        if !parameters.table.is_empty() {
+            // filebench reads nothing else then.
+            parameters.kind = "tabular".to_owned();
+            (parameters.mean, parameters.seed) = (None, 0.0);
+        }
         let sum: f64 = parameters.table.iter().map(|row| row.percent).sum();
         if parameters.kind == "tabular" && sum != 100.0 {
             let message = format!("The percentages of randtable make {sum}, not 100; change them.");

@@ -270,7 +270,7 @@ impl Files {
     }
 }
 
-/// Which members exist at the start, in the order in which they are created.
+/// Which members exist at the start, in the order in which they are created. Each draws a number, also where all exist.
 fn choose(members: u32, percent: u64, streams: &mut Streams) -> Vec<u32> {
     let mut unallocated = Population::new(members);
     let limit = (u64::from(Rand::MAX) * (100 - percent) / 100) as u32;
@@ -280,7 +280,7 @@ fn choose(members: u32, percent: u64, streams: &mut Streams) -> Vec<u32> {
         let Pick::Taken(member) = unallocated.pick_indexed(start, false) else { break };
         unallocated.set_exists(member, true);
         unallocated.release(member);
-        if percent == 100 || streams.rand.number() > limit {
+        if streams.rand.number() > limit || limit == 0 {
             chosen.push(member);
         }
     }
@@ -348,5 +348,13 @@ mod tests {
         let count = |members, percent| choose(members, percent, &mut Streams::new(None)).len();
         assert_eq!((count(1000, 80), count(10_000, 80)), (805, 7979));
         assert_eq!((count(1000, 100), count(1000, 0), count(0, 50)), (1000, 0, 0));
+    }
+
+    #[test]
+    fn a_set_that_is_there_whole_draws_numbers_as_well() {
+        let mut streams = Streams::new(None);
+        choose(5, 100, &mut streams);
+        // The sixth number of the C library after five.
+        assert_eq!(streams.rand.number(), 424_238_335);
     }
 }

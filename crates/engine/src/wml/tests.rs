@@ -1,7 +1,9 @@
 //! Runs in directories of their own; what the kernel is asked is recorded.
 
+mod figures;
 mod passes;
 mod recorder;
+mod rules;
 mod runs;
 mod trees;
 

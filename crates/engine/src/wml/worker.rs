@@ -79,6 +79,19 @@ struct Slot {
     fd: Option<Arc<OwnedFd>>,
     /// Kept when the slot is closed: (fileset, file).
     file: Option<(usize, u32)>,
+    /// The file was deleted by its slot: flowops that ask which file it is take it for none.
+    deleted: bool,
+}
+
+impl Slot {
+    fn new(fd: OwnedFd, file: (usize, u32)) -> Self {
+        Self { fd: Some(Arc::new(fd)), file: Some(file), deleted: false }
+    }
+
+    /// The file that filebench still knows of.
+    fn known(&self) -> Option<(usize, u32)> {
+        self.file.filter(|_| !self.deleted)
+    }
 }
 
 /// A flowop and its number in the thread.
@@ -151,6 +164,8 @@ pub struct Worker<'a, S: System> {
     /// By flowop, for threads without memory of their own.
     buffers: Vec<Memory>,
     source: Source,
+    /// How long the data took that the flowop at hand has written so far: not a part of its latency.
+    preparing_ns: u64,
     random: Uniforms,
     path: Vec<u8>,
     /// The file that the flowop moves data of, by its slot: what a failure is told of, in place of `path`.
@@ -159,11 +174,12 @@ pub struct Worker<'a, S: System> {
     /// (the number of a flowop, its latency in ns), not yet in the histograms.
     latencies: Vec<(usize, u64)>,
     drawn: Drawn,
-    credits: Vec<(Option<u64>, i64)>,
+    /// By flowop: what a limit saw last, and what it may still let pass.
+    credits: Vec<(u64, i64)>,
     /// By flowop, where the range of random offsets is drawn: that of the whole run, in bytes.
     worksets: Vec<u64>,
     semaphore: Vec<usize>,
-    aio: Option<Aio>,
+    aio: Option<Aio<S>>,
 }
 
 /// Numbers the steps of a thread and looks up its targets.
@@ -231,7 +247,7 @@ impl Script {
         std::mem::take(&mut locked(&self.histograms))
     }
 
-    fn tell(&self, latencies: impl Iterator<Item = (usize, u64)>) {
+    pub fn tell(&self, latencies: impl Iterator<Item = (usize, u64)>) {
         let mut histograms = locked(&self.histograms);
         for (id, latency) in latencies {
             // None once they were taken: a thread did not end in time.
@@ -309,13 +325,14 @@ impl<'a, S: System> Worker<'a, S> {
             memsize: plan.memsize,
             buffers,
             source: Source::new(shared.content, shared.seed, plan.number, direct),
+            preparing_ns: 0,
             random,
             path: Vec::with_capacity(4096),
             handled: None,
             parent: Vec::with_capacity(4096),
             latencies: Vec::with_capacity(BATCH),
             drawn: vec![(0, 0.0, 0.0); count],
-            credits: vec![(None, 0); count],
+            credits: vec![(0, 0); count],
             worksets,
             semaphore: plan.semaphore,
             aio: None,
@@ -377,8 +394,8 @@ impl<'a, S: System> Worker<'a, S> {
     /// An asynchronous write may have failed since it was last asked about.
     fn with_late_failure(&mut self, halt: Halt) -> Halt {
         let Some(aio) = self.aio.as_mut().filter(|_| !matches!(halt, Halt::Failed(..))) else { return halt };
-        let Err(errno) = aio.outcome() else { return halt };
-        self.watch.current.store(aio.step() as u32, Ordering::Relaxed);
+        let Err((errno, step)) = aio.outcome() else { return halt };
+        self.watch.current.store(step as u32, Ordering::Relaxed);
         self.handled = None;
         self.path.clear();
         errno.into()
@@ -401,15 +418,9 @@ impl<'a, S: System> Worker<'a, S> {
             self.watch.current.store(step.id as u32, Ordering::Relaxed);
             self.handled = None;
             let cpu = if self.shared.cpu_per_flowop { thread_cpu_ns() } else { 0 };
-            let outcome = self.perform(step)?;
+            let outcome = self.perform(step, cpu)?;
             match outcome {
-                // Who is to end the run may wake late on a busy machine: nothing is done that does not count.
-                Outcome::Done { start, end, bytes } => {
-                    if end > self.shared.deadline.load(Ordering::Relaxed) {
-                        return Err(Halt::Stop);
-                    }
-                    self.record(step, start, end, bytes, cpu);
-                }
+                Outcome::Done { start, end, bytes } => self.count(step, start, end, bytes, cpu)?,
                 Outcome::Skipped | Outcome::Inner => {}
                 Outcome::InUse => add(&self.watch.counters[step.id].skipped, 1),
             }
@@ -417,6 +428,15 @@ impl<'a, S: System> Worker<'a, S> {
                 return Err(Halt::Stop);
             }
         }
+        Ok(())
+    }
+
+    /// Counts an operation. Who is to end the run may wake late on a busy machine: nothing is done that does not count.
+    fn count(&mut self, step: &Step, start: u64, end: u64, bytes: u64, cpu: u64) -> Result<(), Halt> {
+        if end > self.shared.deadline.load(Ordering::Relaxed) {
+            return Err(Halt::Stop);
+        }
+        self.record(step, start, end, bytes, cpu);
         Ok(())
     }
 
@@ -444,7 +464,8 @@ impl<'a, S: System> Worker<'a, S> {
         }
     }
 
-    fn perform(&mut self, step: &Step) -> Outcomes {
+    /// `cpu`: the processor time of the thread when it began, where that is counted.
+    fn perform(&mut self, step: &Step, cpu: u64) -> Outcomes {
         let flowop = &step.flowop;
         match flowop.of {
             Type::OpenFile => self.open_file(flowop),
@@ -460,7 +481,7 @@ impl<'a, S: System> Worker<'a, S> {
             Type::AioWrite => self.aio_write(step),
             Type::AioWait => self.aio_wait(),
             Type::Fsync => self.fsync(flowop),
-            Type::FsyncSet => self.fsync_set(step),
+            Type::FsyncSet => self.fsync_set(step, cpu),
             Type::MakeDir => self.leaf_directory(flowop, true),
             Type::RemoveDir => self.leaf_directory(flowop, false),
             Type::ListDir => self.list_directory(flowop),
@@ -470,15 +491,14 @@ impl<'a, S: System> Worker<'a, S> {
             Type::FinishOnCount | Type::FinishOnBytes => self.finish(step),
             Type::Print | Type::TestRandvar => self.note(step),
             Type::Composite => {
-                let start = self.shared.now();
                 for inner in &step.inner {
                     self.step(inner)?;
                     if self.shared.stopped() {
                         return Err(Halt::Stop);
                     }
                 }
-                self.watch.current.store(step.id as u32, Ordering::Relaxed);
-                Ok(if step.inner.is_empty() { Outcome::Inner } else { done(start, self.shared.now(), 0) })
+                // Only what is in it counts.
+                Ok(Outcome::Inner)
             }
         }
     }

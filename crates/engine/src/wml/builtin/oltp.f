@@ -29,7 +29,7 @@ define process name=lgwr,instances=1 {
 
 define process name=dbwr,instances=$ndbwriters {
   thread name=dbwr,memsize=$memperthread {
-    flowop aiowrite name=dbwrite-a,filesetname=datafiles,iosize=$iosize,iters=100,random,dsync
+    flowop aiowrite name=dbwrite-a,filesetname=datafiles,iosize=$iosize,iters=100,random,dsync,opennext
     flowop hog name=dbwr-hog,value=10000
     flowop semblock name=dbwr-block,value=1000,highwater=2000
     flowop aiowait name=dbwr-aiowait

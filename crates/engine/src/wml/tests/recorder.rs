@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Barrier, Mutex};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -14,13 +14,23 @@ use super::super::system::{Kernel, System};
 #[derive(Default)]
 pub struct Recorder {
     pub calls: Mutex<Vec<String>>,
+    /// The same for who no longer has the recorder.
+    pub seen: Option<Arc<Mutex<Vec<String>>>>,
     pub fail: Option<(&'static str, Errno)>,
     pub hang: Option<&'static str>,
+    /// A call that goes on when as many are being made as the barrier asks for.
+    pub meet: Option<(&'static str, Barrier)>,
+    /// Writes no more than so many bytes at a time.
+    pub most: Option<usize>,
 }
 
 impl Recorder {
     fn note<T>(&self, call: &str, detail: String, go: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
-        locked(&self.calls).push(format!("{call}{detail}"));
+        let calls = self.seen.as_deref().unwrap_or(&self.calls);
+        locked(calls).push(format!("{call}{detail}"));
+        if let Some((_, barrier)) = self.meet.as_ref().filter(|(which, _)| *which == call) {
+            barrier.wait();
+        }
         if self.hang == Some(call) {
             std::thread::sleep(std::time::Duration::from_secs(3));
         }
@@ -70,7 +80,9 @@ impl System for Recorder {
     }
 
     fn write(&self, fd: BorrowedFd<'_>, from: &[u8]) -> Result<usize, Errno> {
-        self.note("write", format!(" {}", from.len()), || Kernel.write(fd, from))
+        self.note("write", format!(" {}", from.len()), || {
+            Kernel.write(fd, &from[..from.len().min(self.most.unwrap_or(usize::MAX))])
+        })
     }
 
     fn pwrite(&self, fd: BorrowedFd<'_>, from: &[u8], offset: u64) -> Result<usize, Errno> {

@@ -8,8 +8,9 @@ use strata_wml::{Flowop, Number, Type};
 
 use super::super::Fix;
 use super::super::aio::Aio;
+use super::super::content::Content;
 use super::super::system::System;
-use super::{Halt, Outcomes, Step, Worker, add, closed, done};
+use super::{Halt, Outcome, Outcomes, Step, Worker, add, closed, done, thread_cpu_ns};
 
 impl<S: System> Worker<'_, S> {
     pub(super) fn iosize(&mut self, flowop: &Flowop) -> u64 {
@@ -56,9 +57,10 @@ impl<S: System> Worker<'_, S> {
     }
 
     pub(super) fn read_whole_file(&mut self, step: &Step) -> Outcomes {
-        let (_, fd, file_bytes) = self.opened(&step.flowop)?;
+        let (_, fd, file_bytes) = self.opened(step)?;
+        // A file that was laid out empty is read with nothing to read into, whatever it holds by now.
         let iosize = match self.iosize(&step.flowop) {
-            0 => file_bytes.max(1),
+            0 => self.range(step, file_bytes),
             bytes => bytes,
         } as usize;
         let place = self.place(step, iosize)?;
@@ -77,15 +79,26 @@ impl<S: System> Worker<'_, S> {
 
     pub(super) fn write_whole_file(&mut self, step: &Step) -> Outcomes {
         let flowop = &step.flowop;
-        let (_, fd, own_bytes) = self.opened(flowop)?;
-        let size = match self.slot_bytes(flowop.srcfd.unwrap_or(0)) {
+        let (_, fd, own_bytes) = self.opened(step)?;
+        let own = self.range(step, own_bytes);
+        let source = flowop.srcfd.unwrap_or(0);
+        let size = match self.slot_bytes(source) {
             Some(bytes) => bytes,
-            None => self.range(step, own_bytes),
+            None if source == 0 => own,
+            None => {
+                let why =
+                    format!("no file was opened in slot {source}, of which srcfd= takes the size; open one first");
+                return Err(Halt::Failed(why, None));
+            }
         };
         let iosize = match self.iosize(flowop) {
-            0 => size,
+            0 => own,
             bytes => bytes,
         };
+        if size > 0 && iosize == 0 {
+            let why = "the file that it writes to is empty, and that is the size of its pieces; give it iosize=";
+            return Err(Halt::Failed(why.to_owned(), None));
+        }
         let shared = self.shared;
         if size <= iosize {
             return self.write_at(step, &fd, size, None);
@@ -95,10 +108,10 @@ impl<S: System> Worker<'_, S> {
         let (mut written, mut left) = (0, size);
         while left > 0 {
             let whole = if shared.fixed(Fix::WriteWhole) { iosize.min(left) } else { iosize };
-            written += self.put(step, fd.as_fd(), place, whole as usize, None)?;
+            written += self.put_all(step, fd.as_fd(), place, whole as usize)?;
             left = left.saturating_sub(iosize);
         }
-        Ok(done(start, shared.now(), written))
+        Ok(self.written(start, written))
     }
 
     /// Writes once, here or at an offset.
@@ -108,7 +121,12 @@ impl<S: System> Worker<'_, S> {
         if bytes > 0 {
             self.put(step, fd.as_fd(), place, bytes as usize, offset)?;
         }
-        Ok(done(start, self.shared.now(), bytes))
+        Ok(self.written(start, bytes))
+    }
+
+    /// What was written since `start`, without the time that its data took: filebench writes what lies in its buffer.
+    fn written(&mut self, start: u64, bytes: u64) -> Outcome {
+        done(start + std::mem::take(&mut self.preparing_ns), self.shared.now(), bytes)
     }
 
     pub(super) fn put(
@@ -119,12 +137,18 @@ impl<S: System> Worker<'_, S> {
         length: usize,
         offset: Option<u64>,
     ) -> Result<u64, Errno> {
-        let system = &self.shared.system;
+        let shared = self.shared;
+        let system = &shared.system;
+        let made = shared.content != Content::Zeros;
+        let before = if made { shared.now() } else { 0 };
         let from = match self.source.next(length) {
             Some(from) => from,
             None if self.memsize == 0 => self.buffers[step.id].piece(place, length),
             None => self.memory.piece(place, length),
         };
+        if made {
+            self.preparing_ns += shared.now() - before;
+        }
         let written = match offset {
             Some(offset) => system.pwrite(fd, from, offset)?,
             None => system.write(fd, from)?,
@@ -133,27 +157,52 @@ impl<S: System> Worker<'_, S> {
     }
 
     pub(super) fn append_file(&mut self, step: &Step) -> Outcomes {
-        let (_, fd, _) = self.opened(&step.flowop)?;
         let iosize = self.iosize(&step.flowop);
         let bytes = if step.flowop.of == Type::AppendFileRand { self.random.bounded(iosize, 1) } else { iosize };
-        let place = self.place(step, bytes as usize)?;
         let shared = self.shared;
-        let start = shared.now();
-        if bytes > 0 {
-            shared.system.seek_end(fd.as_fd())?;
-            self.put(step, fd.as_fd(), place, bytes as usize, None)?;
+        if bytes == 0 {
+            // It counts, and nothing is opened for it.
+            let now = shared.now();
+            return Ok(done(now, shared.now(), 0));
         }
-        Ok(done(start, shared.now(), bytes))
+        let (_, fd, _) = self.opened(step)?;
+        let place = self.place(step, bytes as usize)?;
+        let start = shared.now();
+        shared.system.seek_end(fd.as_fd())?;
+        self.put_all(step, fd.as_fd(), place, bytes as usize)?;
+        Ok(self.written(start, bytes))
+    }
+
+    /// The same; a write that is cut short fails.
+    fn put_all(&mut self, step: &Step, fd: BorrowedFd<'_>, place: usize, length: usize) -> Result<u64, Halt> {
+        let written = self.put(step, fd, place, length, None)?;
+        if written == length as u64 {
+            return Ok(written);
+        }
+        let why = format!("{written} of {length} bytes were written; the file system may be full, or a limit reached");
+        Err(Halt::Failed(why, None))
+    }
+
+    /// The range of a flowop at random offsets, that its pieces must fit into.
+    fn random_range(&self, step: &Step, file_bytes: u64, iosize: u64) -> Result<u64, Halt> {
+        let range = self.range(step, file_bytes);
+        if iosize <= range {
+            return Ok(range);
+        }
+        let why = format!(
+            "iosize is {iosize} and the range of its offsets {range} bytes; make it smaller, or the file larger"
+        );
+        Err(Halt::Failed(why, None))
     }
 
     pub(super) fn read(&mut self, step: &Step) -> Outcomes {
         let flowop = &step.flowop;
-        let (_, fd, file_bytes) = self.opened(flowop)?;
+        let (_, fd, file_bytes) = self.opened(step)?;
         let iosize = self.iosize(flowop);
         let place = self.place(step, iosize as usize)?;
         let shared = self.shared;
         if flowop.random {
-            let range = self.range(step, file_bytes);
+            let range = self.random_range(step, file_bytes, iosize)?;
             let offset = self.random_offset(range, iosize);
             let start = shared.now();
             let bytes = shared.system.pread(fd.as_fd(), self.buffer(step, place, iosize as usize), offset)?;
@@ -170,10 +219,10 @@ impl<S: System> Worker<'_, S> {
 
     pub(super) fn write(&mut self, step: &Step) -> Outcomes {
         let flowop = &step.flowop;
-        let (_, fd, file_bytes) = self.opened(flowop)?;
+        let (_, fd, file_bytes) = self.opened(step)?;
         let iosize = self.iosize(flowop);
         if flowop.random {
-            let range = self.range(step, file_bytes);
+            let range = self.random_range(step, file_bytes, iosize)?;
             let offset = self.random_offset(range, iosize);
             return self.write_at(step, &fd, iosize, Some(offset));
         }
@@ -189,9 +238,9 @@ impl<S: System> Worker<'_, S> {
 
     pub(super) fn aio_write(&mut self, step: &Step) -> Outcomes {
         let flowop = &step.flowop;
-        let (_, fd, file_bytes) = self.opened(flowop)?;
+        let (_, fd, file_bytes) = self.opened(step)?;
         let iosize = self.iosize(flowop);
-        let range = self.range(step, file_bytes);
+        let range = self.random_range(step, file_bytes, iosize)?;
         let offset = self.random_offset(range, iosize);
         let place = self.place(step, iosize as usize)?;
         let data = match self.source.next(iosize as usize) {
@@ -200,13 +249,14 @@ impl<S: System> Worker<'_, S> {
         };
         let shared = self.shared;
         let start = shared.now();
-        let submitted = self.aio.get_or_insert_with(|| Aio::start(shared)).submit(step.id, fd, offset, data);
-        if submitted.is_err() {
+        let submitted = self.aio.get_or_insert_with(|| Aio::new(shared)).submit(step.id, fd, offset, data);
+        if let Err((errno, failed)) = submitted {
             // It may be an earlier one that failed, of whichever file.
+            self.watch.current.store(failed as u32, Ordering::Relaxed);
             self.handled = None;
             self.path.clear();
+            return Err(errno.into());
         }
-        submitted?;
         Ok(done(start, shared.now(), iosize))
     }
 
@@ -219,12 +269,11 @@ impl<S: System> Worker<'_, S> {
             if all {
                 aio.finish();
             }
-            let reaped = aio.reap();
-            if reaped.is_err() {
+            if let Err((errno, failed)) = aio.reap() {
                 // It is the writing that failed, and not the wait.
-                self.watch.current.store(aio.step() as u32, Ordering::Relaxed);
+                self.watch.current.store(failed as u32, Ordering::Relaxed);
+                return Err(errno.into());
             }
-            reaped?;
         }
         Ok(done(start, self.shared.now(), 0))
     }
@@ -238,18 +287,24 @@ impl<S: System> Worker<'_, S> {
         Ok(done(start, self.shared.now(), 0))
     }
 
-    pub(super) fn fsync_set(&mut self, step: &Step) -> Outcomes {
+    /// One operation for each file of the set that a slot of the thread knows.
+    pub(super) fn fsync_set(&mut self, step: &Step, mut cpu: u64) -> Outcomes {
         let set = Self::fileset(&step.flowop)?;
-        let start = self.shared.now();
-        for slot in self.slots.iter().filter(|slot| slot.file.is_some_and(|(of, _)| of == set)) {
-            self.handled = slot.file;
-            match &slot.fd {
+        for slot in 0..self.slots.len() {
+            let Some(file) = self.slots[slot].known().filter(|(of, _)| *of == set) else { continue };
+            self.handled = Some(file);
+            let start = self.shared.now();
+            match &self.slots[slot].fd {
                 Some(fd) => self.shared.system.fsync(fd.as_fd())?,
-                // filebench syncs descriptor 0 then, whatever that is; here it only counts as an error.
-                None if self.shared.fixed(Fix::FsyncSet) => {}
+                // filebench syncs descriptor 0 then, whatever that is; here it counts, and as an error.
+                None if self.shared.fixed(Fix::FsyncSet) => continue,
                 None => add(&self.watch.counters[step.id].errors, 1),
             }
+            self.count(step, start, self.shared.now(), 0, cpu)?;
+            if self.shared.cpu_per_flowop {
+                cpu = thread_cpu_ns();
+            }
         }
-        Ok(done(start, self.shared.now(), 0))
+        Ok(Outcome::Skipped)
     }
 }

@@ -31,7 +31,7 @@ impl<S: System> Worker<'_, S> {
                 true
             }
             Type::SemBlock => match shared.semaphores.get(name).and_then(|all| all.get(self.semaphore[step.id])) {
-                Some(semaphores) => semaphores.take(value, stopped)?,
+                Some(semaphores) => semaphores.take(value, stopped),
                 None => true,
             },
             _ => shared
@@ -49,12 +49,11 @@ impl<S: System> Worker<'_, S> {
         let start = self.shared.now();
         if flowop.of == Type::Delay {
             self.shared.sleep(Duration::try_from_secs_f64(value.trunc()).unwrap_or(Duration::MAX));
-        } else {
-            self.memory.grow(1);
-            let memory = self.memory.piece(0, self.memory.len());
-            let length = memory.len();
-            for number in 0..value as usize {
-                *std::hint::black_box(&mut memory[number % length]) = 1;
+        } else if self.memsize > 0 {
+            // Always the same byte; a thread without memory of its own has none to write to.
+            let memory = self.memory.piece(0, 1);
+            for _ in 0..value as u64 {
+                *std::hint::black_box(&mut memory[0]) = 1;
             }
         }
         Ok(done(start, self.shared.now(), 0))
@@ -96,7 +95,11 @@ impl<S: System> Worker<'_, S> {
         } else {
             let now = self.progress(step);
             let (last, credit) = &mut self.credits[step.id];
-            let Some(before) = last.replace(now) else { return Ok(Outcome::Skipped) };
+            let before = std::mem::replace(last, now);
+            // The first time, which is as often as nothing was done yet.
+            if before == 0 {
+                return Ok(Outcome::Skipped);
+            }
             *credit -= now.saturating_sub(before) as i64;
             if *credit >= 0 {
                 0

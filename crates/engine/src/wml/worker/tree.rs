@@ -10,7 +10,7 @@ use strata_wml::Flowop;
 use super::super::Fix;
 use super::super::files::Kind;
 use super::super::system::System;
-use super::{Halt, Outcome, Outcomes, SLOTS, Slot, Step, Worker, add, closed, done, text};
+use super::{Halt, Outcome, Outcomes, SLOTS, Slot, Step, Worker, add, closed, done, text, thread_cpu_ns};
 
 impl<S: System> Worker<'_, S> {
     /// The slot that a flowop uses.
@@ -61,9 +61,9 @@ impl<S: System> Worker<'_, S> {
 
     pub(super) fn flags(&self, flowop: &Flowop, set: usize, create: bool) -> OFlags {
         let files = &self.shared.files[set];
-        let mut flags = match (create, files.readonly, files.writeonly) {
-            (false, true, _) => OFlags::RDONLY,
-            (false, _, true) => OFlags::WRONLY,
+        let mut flags = match (files.readonly, files.writeonly) {
+            (true, _) => OFlags::RDONLY,
+            (_, true) => OFlags::WRONLY,
             _ => OFlags::RDWR,
         };
         // A link in a tree that was there before may lead elsewhere.
@@ -109,7 +109,7 @@ impl<S: System> Worker<'_, S> {
         if flowop.noreadahead {
             self.shared.system.advise_random(fd.as_fd())?;
         }
-        self.slots[slot] = Slot { fd: Some(Arc::new(fd)), file: Some((set, member)) };
+        self.slots[slot] = Slot::new(fd, (set, member));
         Ok(start)
     }
 
@@ -142,7 +142,7 @@ impl<S: System> Worker<'_, S> {
         if flowop.noreadahead {
             shared.system.advise_random(fd.as_fd())?;
         }
-        self.slots[slot] = Slot { fd: Some(Arc::new(fd)), file: Some((set, member)) };
+        self.slots[slot] = Slot::new(fd, (set, member));
         Ok(done(start, shared.now(), 0))
     }
 
@@ -199,15 +199,17 @@ impl<S: System> Worker<'_, S> {
             Some(Ok(fd)) => shared.system.close(fd),
             _ => Ok(()),
         };
+        let end = shared.now();
         files.release(Kind::File, member, |population| population.closed(member));
         outcome?;
-        Ok(done(start, shared.now(), 0))
+        Ok(done(start, end, 0))
     }
 
     pub(super) fn delete_file(&mut self, step: &Step) -> Outcomes {
         let flowop = &step.flowop;
         let shared = self.shared;
-        let held = if flowop.fd > 0 { self.slots[flowop.fd].file } else { None };
+        let held = if flowop.fd > 0 { self.slots[flowop.fd].known() } else { None };
+        self.slots[flowop.fd].deleted |= held.is_some();
         let own_open = u32::from(held.is_some() && self.slots[flowop.fd].fd.is_some());
         let mut tries = 0;
         let (set, member) = loop {
@@ -231,16 +233,17 @@ impl<S: System> Worker<'_, S> {
             }
         };
         let files = &shared.files[set];
-        let start = shared.now();
         files.file_path(member, &mut self.path);
+        let start = shared.now();
         let outcome = shared.system.unlink(text(&self.path));
+        let end = shared.now();
         files.release(Kind::File, member, |population| population.set_exists(member, false));
         match outcome {
             // A file that this slot remembers may be deleted by another thread already.
             Err(Errno::NOENT) if held.is_some() => add(&self.watch.counters[step.id].errors, 1),
             outcome => outcome?,
         }
-        Ok(done(start, shared.now(), 0))
+        Ok(done(start, end, 0))
     }
 
     pub(super) fn stat_file(&mut self, flowop: &Flowop) -> Outcomes {
@@ -252,8 +255,8 @@ impl<S: System> Worker<'_, S> {
         }
         let (set, member) = self.pick(flowop, Kind::File, true)?;
         let shared = self.shared;
-        let start = shared.now();
         shared.files[set].file_path(member, &mut self.path);
+        let start = shared.now();
         let outcome = shared.system.stat(text(&self.path));
         let end = shared.now();
         shared.files[set].release(Kind::File, member, |_| {});
@@ -261,11 +264,15 @@ impl<S: System> Worker<'_, S> {
         Ok(done(start, end, 0))
     }
 
-    /// The slot and file of a flowop that moves data; the file is opened when the slot is closed.
-    pub(super) fn opened(&mut self, flowop: &Flowop) -> Result<(usize, Arc<OwnedFd>, u64), Halt> {
-        let slot = self.slot(flowop);
+    /// The slot and file of a flowop that moves data. When the slot is closed the file is opened, which is one more operation
+    /// of the flowop.
+    pub(super) fn opened(&mut self, step: &Step) -> Result<(usize, Arc<OwnedFd>, u64), Halt> {
+        let slot = self.slot(&step.flowop);
         if self.slots[slot].fd.is_none() {
-            self.open_into(flowop, slot)?;
+            let cpu = if self.shared.cpu_per_flowop { thread_cpu_ns() } else { 0 };
+            let start = self.open_into(&step.flowop, slot)?;
+            let end = self.shared.now();
+            self.count(step, start, end, 0, cpu)?;
         }
         self.handled = self.slots[slot].file;
         let bytes = self.slot_bytes(slot).unwrap_or(0);
