@@ -152,7 +152,7 @@ class _Loop:
         self.bench = bench
         self.store, self.sites, self.listener = bench.store, bench.sites, bench.listener
         self.telling = Lock()  # of visits that end at the same time
-        self.started_at = self.sites.now()
+        self.started_s = self.sites.elapsed()
         self.took_s: list[float] = []
         self.to_go = 0  # visits that are expected after those planned
         self.stacks = {stack.text: stack for stack in order.plan.runnable}
@@ -185,7 +185,7 @@ class _Loop:
         bench = replace(self.bench, sites=worker.sites, interrupts=worker.interrupts, listener=listener)
         if alone:
             self.listener(VisitStarted(planned.stack, planned.round, self.done + 1, self.planned))
-        began = self.sites.now()
+        began_s = self.sites.elapsed()
         stack = self.stacks[planned.stack]
         try:
             failure = visit.visit(replace(bench, disks=self.held.ready_for(stack)), planned, stack)
@@ -200,7 +200,7 @@ class _Loop:
                 for each in (VisitStarted(planned.stack, planned.round, self.done + 1, self.planned), *told):
                     self.listener(each)
             self.done += 1
-            self.took_s.append(self.sites.now() - began)
+            self.took_s.append(self.sites.elapsed() - began_s)
             left = (self.planned + self.to_go - self.done) * self._seconds_per_visit()
             self.listener(VisitEnded(planned.stack, failure, self.took_s[-1], self.done, self.planned, max(left, 0.0)))
 
@@ -214,7 +214,7 @@ class _Loop:
 
     def _seconds_left(self) -> float | None:
         budget_s = self.order.rule.budget_s
-        return None if budget_s is None else budget_s - (self.sites.now() - self.started_at)
+        return None if budget_s is None else budget_s - (self.sites.elapsed() - self.started_s)
 
 
 def _looked(before: Rule, now: Rule, visits: int, planned: int) -> str | None:

@@ -237,6 +237,9 @@ class LabSites:
     def now(self) -> float:
         return time.time()
 
+    def elapsed(self) -> float:
+        return time.monotonic()
+
     @contextmanager
     def _machine(self, variant: str, directory: Path, seed: int) -> Iterator[tuple[Machine, Host]]:
         running = machine.resume(self._state(variant), self.uuid, directory, seed)

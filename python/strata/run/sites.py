@@ -85,6 +85,9 @@ class Sites(Protocol):
     def now(self) -> float:
         """Unix time, seconds: when things happened, for the store."""
 
+    def elapsed(self) -> float:
+        """Seconds of a clock that nobody sets, from any beginning: for budgets, and how long something took."""
+
 
 @dataclass(frozen=True, slots=True)
 class LastingSites:
@@ -94,6 +97,7 @@ class LastingSites:
     uuid: str  # of the run
     work_dir: str
     clock: Callable[[], float] = time.time
+    stopwatch: Callable[[], float] = time.monotonic
     disposable: bool = False
     look_at_guests: Callable[[Iterable[str], frozenset[str]], GuestLook] | None = None
     look_at_own: Callable[[Facts], GuestLook] | None = None
@@ -132,3 +136,6 @@ class LastingSites:
 
     def now(self) -> float:
         return self.clock()
+
+    def elapsed(self) -> float:
+        return self.stopwatch()
