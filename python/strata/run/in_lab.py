@@ -85,6 +85,7 @@ class LabSites:
     progress: Callable[[str], None]
     guests_bytes: int | None = None  # what guests within the machine take of its memory; None: none run there
     disposable: bool = True
+    work_dir: str = _WORK
     _saved: dict[str, SavedState] = field(default_factory=dict)  # by variant
     _cost_us: float | None = None  # of a request, where `strata-engine disk` serves; seen by `look`
 

@@ -153,8 +153,8 @@ def make(
         problems.append(
             Problem(
                 f"the disk files of one visit can grow to {human_size(growth_bytes)}, and only "
-                f"{human_size(facts.free_bytes)} are free there; make them smaller (--size), or run with --out on a "
-                "larger disk."
+                f"{human_size(facts.free_bytes)} are free there; make them smaller (--size), give devices (--device), "
+                "or, on this machine, run with --out on a larger disk."
             )
         )
     if problems:

@@ -61,6 +61,10 @@ class Sites(Protocol):
     def disposable(self) -> bool:
         """Whether the machine goes with the visit: what was not undone is not there any more."""
 
+    @property
+    def work_dir(self) -> str:
+        """On the measured machine: where disk files and mounts of a visit lie. It need not be there yet."""
+
     def variant(self, stack: Stack) -> str:
         """Stacks of the same variant are carried by machines that are alike (one kernel, one Debian)."""
 
