@@ -48,6 +48,7 @@ class Machine:
         self.stack = ""
         self.decisions: list[str] = []
         self.took_s: list[float] = []
+        self.versions = {"strata": "test"}
         self.command_s = 0.0  # what a command takes
         self.step_s = 0.0  # by which somebody sets the wall clock after 30 commands
 
@@ -73,7 +74,7 @@ class Machine:
         loads = [(call, workloads.find(call)) for call in self.campaign.workloads]
         facts = host.facts((), "/")
         plan = planning.make(self.campaign.stacks, loads, drivers, facts, (), None)
-        order = running.Order(self.campaign, plan, rule, facts, {"strata": "test"}, frozenset())
+        order = running.Order(self.campaign, plan, rule, facts, self.versions, frozenset())
         there = (self.directory / "strata.db").exists()
         store = Store.resume(self.directory) if there else running.create(self.directory, order, 0.0)
         first = self.visits
