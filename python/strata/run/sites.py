@@ -16,7 +16,7 @@ from strata.errors import Refused
 from strata.hosts.base import Host
 from strata.lab import bounds
 from strata.model import Beside, Command, Disk, Facts, GuestImage, Stack
-from strata.run import claims
+from strata.run import claims, machine_lock
 
 ONLY_HERE = (
     "Strata starts guests on the machine that it runs on, not yet on one reached by ssh; run it there, or take the "
@@ -105,6 +105,8 @@ class LastingSites:
     disposable: bool = False
     look_at_guests: Callable[[Iterable[str], frozenset[str]], GuestLook] | None = None
     look_at_own: Callable[[Facts], GuestLook] | None = None
+    name: str = "another run"  # of the run, for others that wait for its visit
+    say: Callable[[str], None] = lambda text: None
 
     def variant(self, stack: Stack) -> str:
         return ""
@@ -129,14 +131,15 @@ class LastingSites:
 
     @contextmanager
     def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
-        # Somebody may have taken a device since the last visit, or put another in its place.
-        usable = claims.claim(self.host, disks, wipe=())
-        if self.host.run(Command(("sh", "-c", _OWN_DIRECTORY, "sh", self.work_dir)), check=False).exit_code:
-            raise Refused(
-                f"{self.work_dir} is not a directory of this user's own, and its owner could change what is built "
-                "there; remove it, or begin another run."
-            )
-        yield Site(self.host, tuple(usable), self.work_dir, self.uuid, attempt)
+        with machine_lock.held(self.host, self.name, self.say):
+            # Somebody may have taken a device since the last visit, or put another in its place.
+            usable = claims.claim(self.host, disks, wipe=())
+            if self.host.run(Command(("sh", "-c", _OWN_DIRECTORY, "sh", self.work_dir)), check=False).exit_code:
+                raise Refused(
+                    f"{self.work_dir} is not a directory of this user's own, and its owner could change what is built "
+                    "there; remove it, or begin another run."
+                )
+            yield Site(self.host, tuple(usable), self.work_dir, self.uuid, attempt)
 
     def now(self) -> float:
         return self.clock()
