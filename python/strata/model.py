@@ -107,6 +107,8 @@ class LayerInfo:
     offers: frozenset[str] = frozenset()  # abilities that conditions above may ask for: "snapshot", "degrade" ...
     needs: str = ""  # the ability that something below must offer
     forks: bool = False  # what stands above it is there once for each tenant; the driver is then `Forking`
+    queue: bool | None = True  # BLOCK: it queues requests, so has an I/O scheduler. False: bio-based. None: as below it
+    on_queue: bool = False  # it can only stand on a block device that queues requests
     starts_guest: bool = False  # what stands above it is in a machine of its own, which it starts
     forgets: Mapping[str, Value] = field(default_factory=dict)  # arguments by which it keeps nothing that is written
     last: bool = False  # only layers that build nothing may stand on it: it holds for the workload's own processes

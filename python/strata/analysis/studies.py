@@ -2,6 +2,9 @@
 
 A study has one figure for each stack and no machine of ours: only its ratios between two of its own stacks are used,
 each held against the same ratio here. Where it printed only charts, its findings are tried on pairs of stacks.
+
+A published ratio within the margin is a tie and has no direction. The statements of one comparison hold together: each
+interval is at the error of the rule divided by their number (Bonferroni).
 """
 
 from __future__ import annotations
@@ -11,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from strata.analysis.between import levels_of, listed, ratio_of
+from strata.analysis.between import Level, levels_of, listed, ratio_of
 from strata.analysis.cells import figures, unlog, usable
 from strata.analysis.estimate import Estimate
 from strata.errors import BadInput
 from strata.model import View
 
-Agreement = Literal["same", "turned", "not shown here", "as good here"]
+Agreement = Literal["same", "turned", "not shown here", "as good here", "no direction there"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,14 @@ class Retried:
     agreement: Agreement
 
 
-def held(view: View, printed: Sequence[Printed]) -> tuple[Held, ...]:
+def held(view: View, printed: Sequence[Printed], resolution: float = 0.0) -> tuple[Held, ...]:
     """Each published ratio to the first common stack of its workload, and the same ratio here.
+
+    `resolution`: published figures no further apart than this fraction are a tie, as those within the margin are.
 
     Raises BadInput when no workload has two stacks in common: one alone gives no ratio.
     """
-    found = []
+    pairs = list[tuple[str, str, str, str, float, Level, Level]]()
     for workload in view.workloads:
         trials = [trial for trial in usable(view) if trial.workload == workload.text]
         for name in dict.fromkeys(each.metric for each in printed if _alike(each.workload, workload.name)):
@@ -84,18 +89,21 @@ def held(view: View, printed: Sequence[Printed]) -> tuple[Held, ...]:
             common = [stack for stack in view.stacks if stack in theirs and stack in levels]
             for stack in common[1:]:
                 other = common[0]
-                here = ratio_of(levels[stack], levels[other], view.rule.confidence)
                 published = unlog(theirs[stack] - theirs[other])
-                found.append(
-                    Held(workload.text, name, stack, other, published, here, _agreement(published, here, view))
-                )
-    if not found:
+                pairs.append((workload.text, name, stack, other, published, levels[stack], levels[other]))
+    if not pairs:
         stacks = list(dict.fromkeys(each.stack for each in printed))
         raise BadInput(
             "a published figure is used only as a ratio to a stack that both have, so two are needed under a workload; "
             f"this run has {listed(list(view.stacks))}, and the study has:\n  " + "\n  ".join(stacks)
             + "\nRun two of these with one of " + ", ".join(dict.fromkeys(each.workload for each in printed)) + "."
         )  # fmt: skip
+    confidence, tie = _together(view, len(pairs)), max(resolution, view.rule.within)
+    found = []
+    for text, name, stack, other, published, one, another in pairs:
+        here = ratio_of(one, another, confidence)
+        agreement = _agreement(_direction(published, tie), here, view)
+        found.append(Held(text, name, stack, other, published, here, agreement))
     return tuple(found)
 
 
@@ -104,7 +112,7 @@ def retried(view: View, claims: Sequence[Claimed]) -> tuple[Retried, ...]:
 
     A stack that both kinds match is of the narrower one. Raises BadInput when no finding is about two stacks here.
     """
-    found = []
+    pairs = list[tuple[Claimed, str, str, str, Level, Level]]()
     for claimed in claims:
         for workload in (each for each in view.workloads if _alike(claimed.workload, each.name)):
             trials = [trial for trial in usable(view) if trial.workload == workload.text]
@@ -119,14 +127,18 @@ def retried(view: View, claims: Sequence[Claimed]) -> tuple[Retried, ...]:
             better, worse = apart(*kinds)
             for stack in (each for each in view.stacks if each in better):
                 for other in (each for each in view.stacks if each in worse):
-                    here = ratio_of(levels[stack], levels[other], view.rule.confidence)
-                    found.append(Retried(claimed, workload.text, stack, other, here, _agreement(2.0, here, view)))
-    if not found:
+                    pairs.append((claimed, workload.text, stack, other, levels[stack], levels[other]))
+    if not pairs:
         about = [f"{each.better} before {each.worse} under {under(each)}" for each in claims]
         raise BadInput(
             "this run has no two stacks that a finding of the study is about; they are:\n  " + "\n  ".join(about)
             + "\nRun the study's campaign."
         )  # fmt: skip
+    confidence = _together(view, len(pairs))
+    found = []
+    for claimed, text, stack, other, one, another in pairs:
+        here = ratio_of(one, another, confidence)
+        found.append(Retried(claimed, text, stack, other, here, _agreement(1, here, view)))
     return tuple(found)
 
 
@@ -146,12 +158,26 @@ def _alike(name: str, workload: str) -> bool:
     return workload == name or (name.endswith(":") and workload.startswith(name))
 
 
-def _agreement(published: float, here: Estimate, view: View) -> Agreement:
+def _together(view: View, pairs: int) -> float:
+    """Confidence of each interval, so that all `pairs` of them hold together (Bonferroni)."""
+    return 1 - (1 - view.rule.confidence) / pairs
+
+
+def _direction(published: float, tie: float) -> int:
+    """1: better, -1: worse, 0: no further apart than the fraction `tie`."""
+    if min(published, 1 / published) >= 1 - tie:
+        return 0
+    return 1 if published > 1 else -1
+
+
+def _agreement(direction: int, here: Estimate, view: View) -> Agreement:
     if here.low is None or here.high is None:
         return "not shown here"
     margin = 1 / (1 - view.rule.within)
     if 1 / margin <= here.low and here.high <= margin:
-        return "as good here"
+        return "as good here" if direction else "same"
     if here.low <= 1.0 <= here.high:
         return "not shown here"
-    return "same" if (here.point > 1) == (published > 1) else "turned"
+    if not direction:
+        return "no direction there"
+    return "same" if (here.point > 1) == (direction > 0) else "turned"

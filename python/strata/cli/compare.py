@@ -50,7 +50,7 @@ def _with_study(view: View, name: str, as_json: bool) -> None:
             output.out(comparison.of_findings(tried, title, study.source, study.left_out), end="")
         return
     printed = [Printed(each.stack.text, each.workload, each.metric, each.goodness) for each in study.figures]
-    found = studies.held(view, printed)
+    found = studies.held(view, printed, study.resolution)
     if as_json:
         _print_json({**about, "held": [asdict(each) for each in found]})
     else:

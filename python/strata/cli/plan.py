@@ -40,7 +40,7 @@ def plan(
     interrupts = Interrupts()  # a lab machine that is looked at must not outlive this
     try:
         with interrupts.listening(), testbeds.sites(campaign, Path("runs"), "plan", interrupts) as sites:
-            seen = session.look(sites, campaign, given, Path("runs"))
+            seen = session.look(sites, campaign, given)
     except Interrupted as error:
         raise Interrupted("interrupted; nothing was built.") from error
     made, caveats = seen.plan, seen.facts.caveats

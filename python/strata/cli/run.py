@@ -88,7 +88,7 @@ def carry_out(asked: Asked) -> Path:
             decide = replace(asked.decide, rounds=asked.decide.rounds or asked.where.seeds)
             rule = rule_of(kept, campaign.rule, written.is_file(asked.what), decide)
             with testbeds.sites(campaign, directory, "look", interrupts, _say) as sites:
-                order = session.order(sites, replace(campaign, rule=rule), given, directory)
+                order = session.order(sites, replace(campaign, rule=rule), given)
                 _check_objective(order)
                 for sentence in session.unused_sizes(campaign, given):
                     _say(sentence)

@@ -57,6 +57,33 @@ def difference(directory: Path, recorded: Mapping[str, str], *, whole: bool = Fa
     return None
 
 
+def forget(directory: Path) -> None:
+    """Have every byte of the folder read before it is used again: what was made of it did not work."""
+    (directory / _STAMPS).unlink(missing_ok=True)
+    for path in [path for path in _read if path.is_relative_to(directory)]:
+        _read.pop(path, None)
+
+
+def put(part: Path, directory: Path) -> None:
+    """Rename a finished folder to the name by which it is found: whole, also after a power failure.
+
+    Raises OSError when the name is taken.
+    """
+    for path in (*part.rglob("*"), part):
+        if not path.is_symlink():
+            _sync(path)
+    part.rename(directory)
+    _sync(directory.parent)
+
+
+def _sync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
 def _digest(path: Path) -> str:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

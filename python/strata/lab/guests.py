@@ -9,7 +9,7 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from strata.hosts import ssh
 from strata.hosts.ssh import HOST_ALIAS, Identity, Server
-from strata.lab import initramfs, qemu
+from strata.lab import contents, initramfs, qemu
 from strata.lab.image import Image
 from strata.lab.initramfs import Entry
 from strata.model import GuestImage
@@ -49,6 +49,8 @@ def _made(image: Image, engine: Path) -> Path:
     it holds."""
     initrd = initramfs.of(image, engine.read_bytes(), reached=True)
     directory = image.directory / "guests" / hashlib.sha256(initrd).hexdigest()[:16]
+    if directory.exists() and not _whole(directory, initrd):
+        shutil.rmtree(directory, ignore_errors=True)
     if not directory.exists():
         part = directory.with_name(f"{directory.name}.{os.getpid()}")
         part.mkdir(parents=True)
@@ -62,13 +64,21 @@ def _made(image: Image, engine: Path) -> Path:
                 ("key", image.key_file),
             ):
                 (part / name).symlink_to(target)
-            part.rename(directory)
+            contents.put(part, directory)
         except OSError:
             if not directory.exists():  # another process was faster
                 raise
         finally:
             shutil.rmtree(part, ignore_errors=True)
     return directory
+
+
+def _whole(directory: Path, initrd: bytes) -> bool:
+    """Whether it is as it was made: a power failure may leave files empty, and it would fail at each start."""
+    try:
+        return (directory / "initrd").read_bytes() == initrd and bool((directory / "known_hosts").read_text())
+    except (OSError, ValueError):
+        return False
 
 
 def _boot(directory: PurePath, root: PurePath, modules: PurePath, image: Image) -> tuple[str, ...]:

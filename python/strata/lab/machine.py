@@ -131,7 +131,7 @@ def saved(spec: MachineSpec, marker: str, progress: Progress, interruption: Inte
                 figures = _boot_and_save(spec, said, part, marker, interruption)
                 about = {**figures, "kind": qemu.kind(spec), "files": contents.digests(part)}
                 (part / "about.json").write_text(json.dumps(about))
-                part.rename(directory)
+                contents.put(part, directory)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
             _drop_stale(states, qemu.kind(spec), key)
@@ -178,7 +178,7 @@ def _drop_changed(directory: Path, spec: MachineSpec, progress: Progress) -> Non
     try:
         recorded = json.loads((directory / "about.json").read_text())["files"]
         damage = contents.difference(directory, recorded, whole=spec.clock == "virtual")
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         damage = "about.json cannot be read"
     if damage is not None:
         progress(f"the saved state of the lab machine is not as it was made: {damage}; it is made again")
@@ -188,8 +188,16 @@ def _drop_changed(directory: Path, spec: MachineSpec, progress: Progress) -> Non
 def _drop_stale(states: Path, kind: str, keep: str) -> None:
     for about in states.glob("*/about.json"):
         stale = time.time() - about.stat().st_mtime > _STALE_S
-        if about.parent.name != keep and stale and json.loads(about.read_text())["kind"] == kind:
+        if about.parent.name != keep and stale and _kind_of(about) in (kind, None):
             shutil.rmtree(about.parent, ignore_errors=True)
+
+
+def _kind_of(about: Path) -> str | None:
+    """Of a saved state; None: it is damaged."""
+    try:
+        return str(json.loads(about.read_text())["kind"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _sizes(spec: MachineSpec) -> tuple[int, int]:
@@ -220,6 +228,7 @@ def resume(saved: SavedState, marker: str, directory: Path, seed: int = 1) -> Ma
         machine.go_on(saved.directory, qemu.version(saved.qemu))
         machine.refresh(seed)
     except HostLost as error:
+        contents.forget(saved.directory)
         console = machine.console()
         reason = machine.lost() or str(error)
         machine.close()

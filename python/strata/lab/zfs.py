@@ -6,11 +6,13 @@ two together.
 
 from __future__ import annotations
 
+import json
+import shutil
 import tarfile
 from pathlib import Path
 
 from strata.errors import CommandFailed, Refused
-from strata.lab import bootstrap, modules
+from strata.lab import bootstrap, contents, modules
 from strata.lab.bootstrap import Hook, Site
 from strata.lab.sources import Kernel, Suite
 from strata.lab.spec import SUITES, LabSpec, script
@@ -18,6 +20,8 @@ from strata.model import Command
 
 # Without either there is no ZFS; older versions have more.
 _NEEDED = frozenset({"spl", "zfs"})
+
+_RECORD = "digests.json"  # of the modules
 
 # What dkms and the package's own configure call.
 _TOOLS = ("dkms", "gcc", "make", "libc6-dev", "file", "perl", "patch", "kmod", "xz-utils", "busybox-static")
@@ -44,12 +48,27 @@ def built(site: Site, kernel: Kernel, source: Suite, kept: Path) -> tuple[str, l
         raise Refused(f"{source.name} has no zfs-dkms; the lab needs the component contrib of the mirror.")
     version = record["Version"]
     there = kept / f"{kernel.release}_{kernel.version}_{version}"
+    damage = _damage(there)
+    if damage is not None:
+        site.progress(f"the modules of ZFS in {there} are not as they were built: {damage}; they are built again")
+        shutil.rmtree(there)
     if not there.is_dir():
         site.progress(f"builds the modules of ZFS {version} for kernel {kernel.release}, once (about 4 minutes)")
         made = _build(site, kernel, source)
         kept.mkdir(parents=True, exist_ok=True)
-        made.rename(there)
+        (made / _RECORD).write_text(json.dumps(contents.digests(made)))
+        contents.put(made, there)
     return version, sorted(there.glob("*.ko"))
+
+
+def _damage(there: Path) -> str | None:
+    """How the folder differs from what was built, as a clause; None when it does not, or is not there."""
+    if not there.is_dir():
+        return None
+    try:
+        return contents.difference(there, json.loads((there / _RECORD).read_text()), whole=True)
+    except (OSError, ValueError, AttributeError):
+        return f"{_RECORD} cannot be read"
 
 
 def _build(site: Site, kernel: Kernel, source: Suite) -> Path:

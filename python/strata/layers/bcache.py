@@ -75,6 +75,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
+    queue=False,
     many=True,
     tools={
         "make-bcache": "bcache-tools",

@@ -98,6 +98,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
+    queue=False,
     forgets={"target": "zero"},
     deployed=False,
     tools={"dmsetup": "dmsetup", "blockdev": "util-linux"},

@@ -68,6 +68,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
+    queue=False,
     many=True,
     tools={**_lvm.TOOLS, "lvconvert": "lvm2", "cache_check": "thin-provisioning-tools"},
     metrics=(

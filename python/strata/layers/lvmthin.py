@@ -61,6 +61,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
+    queue=False,
     many=True,
     tools={**_lvm.TOOLS, "lvchange": "lvm2", "thin_check": "thin-provisioning-tools"},
     metrics=(

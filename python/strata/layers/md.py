@@ -105,6 +105,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
+    queue=False,
     many=True,
     tools={"mdadm": "mdadm", "wipefs": "util-linux", "readlink": "coreutils"},
     metrics=(

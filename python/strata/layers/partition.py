@@ -23,6 +23,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
+    queue=None,
     tools={
         "sfdisk": "fdisk",
         "partx": "util-linux",

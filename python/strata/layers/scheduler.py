@@ -22,6 +22,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=None,
+    on_queue=True,
 )
 
 _SUCCESSORS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
@@ -33,13 +34,17 @@ node=/sys/class/block/$(basename -- "$(readlink -f -- "$1")")
 if [ -e "$node/partition" ]; then node=$(dirname -- "$(readlink -f -- "$node")"); fi
 """
 
-_RECORD = _FIND + 'sed "s/.*\\[//; s/\\].*//" "$node/queue/scheduler" > "$2.new" && mv -- "$2.new" "$2"'
+# On some kernels (6.1) a device without a queue has the file, which says "none", and what is written is ignored.
+_NO_QUEUE = "it is bio-based and has no I/O scheduler; set the scheduler of the disks below it"
+_QUEUE = f'if [ ! -d "$node/mq" ]; then echo "$(basename -- "$node"): {_NO_QUEUE}" >&2; exit 1; fi\n'
 
-_SET = _FIND + 'echo "$2" > "$node/queue/scheduler"'
+_RECORD = _FIND + _QUEUE + 'sed "s/.*\\[//; s/\\].*//" "$node/queue/scheduler" > "$2.new" && mv -- "$2.new" "$2"'
+
+_SET = _FIND + _QUEUE + 'echo "$2" > "$node/queue/scheduler"'
 
 _RESTORE = 'if [ ! -s "$2" ] || [ ! -b "$1" ]; then exit 0; fi\n' + _FIND + 'cat -- "$2" > "$node/queue/scheduler"'
 
-_SHOW = _FIND + 'cat "$node/queue/scheduler"'
+_SHOW = _FIND + _QUEUE + 'cat "$node/queue/scheduler"'
 
 
 class SchedulerDriver:

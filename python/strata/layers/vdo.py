@@ -67,6 +67,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
+    queue=False,
     many=True,
     tools={**_lvm.TOOLS, "vdoformat": "vdo", "vdostats": "vdo"},
     metrics=(

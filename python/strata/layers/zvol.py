@@ -36,6 +36,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.BLOCK,
+    queue=False,
     tools={**TOOLS, "blockdev": "util-linux", "udevadm": "udev"},
     offers=frozenset({"snapshot"}),
     needs="volume",

@@ -57,6 +57,7 @@ class Study:
     source: str
     testbed: str
     repeats: str
+    resolution: float  # published figures no further apart than this fraction are a tie; 0: not stated
     figures: tuple[Figure, ...]
     pairs: tuple[Pair, ...]  # of a study that printed only charts
     left_out: tuple[str, ...]  # sentences: figures that nothing of today can be held against
@@ -108,6 +109,7 @@ def study(name: str, layers: Catalogue, workloads: WorkloadCatalogue) -> Study:
         source=about["source"],
         testbed=about["testbed"],
         repeats=about["repeats"],
+        resolution=float(about.get("resolution", 0.0)),
         figures=tuple(figures),
         pairs=tuple(_pairs(name, about, left_out)) if "stacks" in about else (),
         left_out=tuple(left_out.values()),

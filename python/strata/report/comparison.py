@@ -19,7 +19,10 @@ _AGREEMENTS = {
     "turned": "THE OTHER WAY ROUND here",
     "not shown here": "not shown here",
     "as good here": "as good as each other here",
+    "no direction there": "a difference here, and a tie as published",
 }
+
+_TOGETHER = "  All intervals hold together at the confidence of the run (Bonferroni)."
 
 
 def of_runs(found: Comparison, first: str, second: str, *, everything: bool) -> str:
@@ -46,6 +49,7 @@ def of_study(found: Sequence[Held], title: str, source: str, left_out: Sequence[
         title,
         f"  from {source}",
         "  Only ratios between its stacks are used: how many times as good the first is.",
+        _TOGETHER,
     ]
     for workload in dict.fromkeys(each.workload for each in found):
         for metric in dict.fromkeys(each.metric for each in found if each.workload == workload):
@@ -63,6 +67,7 @@ def of_findings(found: Sequence[Retried], title: str, source: str, left_out: Seq
         title,
         f"  from {source}",
         "  It printed no figures: each of its findings is tried on pairs of stacks here.",
+        _TOGETHER,
     ]
     for claimed in dict.fromkeys(each.claimed for each in found):
         rows = [each for each in found if each.claimed == claimed]

@@ -99,6 +99,7 @@ def execute(
     identity = store.identity()
     plan = order.plan
     sites = workers[0].sites
+    note_changes(order, store, sites.now())  # first: a run that is refused stays as it was
     store.add_plan(
         plan.stacks,
         # a primary that the user's own script reports is not among those that its workload declares
@@ -120,7 +121,6 @@ def execute(
         store.add_event("design", why, sites.now())
         listener(Noted(why))
     store.set_rule(rule, sites.now())
-    note_changes(order, store, sites.now())
     store.add_facts(order.facts, order.versions, plan.skipped, sites.now())
     if not order.plan.runnable:
         raise NothingToRun(_nothing(order.plan))
@@ -152,7 +152,7 @@ class _Loop:
         self.bench = bench
         self.store, self.sites, self.listener = bench.store, bench.sites, bench.listener
         self.telling = Lock()  # of visits that end at the same time
-        self.started_at = self.sites.now()
+        self.started_s = self.sites.elapsed()
         self.took_s: list[float] = []
         self.to_go = 0  # visits that are expected after those planned
         self.stacks = {stack.text: stack for stack in order.plan.runnable}
@@ -185,7 +185,7 @@ class _Loop:
         bench = replace(self.bench, sites=worker.sites, interrupts=worker.interrupts, listener=listener)
         if alone:
             self.listener(VisitStarted(planned.stack, planned.round, self.done + 1, self.planned))
-        began = self.sites.now()
+        began_s = self.sites.elapsed()
         stack = self.stacks[planned.stack]
         try:
             failure = visit.visit(replace(bench, disks=self.held.ready_for(stack)), planned, stack)
@@ -200,7 +200,7 @@ class _Loop:
                 for each in (VisitStarted(planned.stack, planned.round, self.done + 1, self.planned), *told):
                     self.listener(each)
             self.done += 1
-            self.took_s.append(self.sites.now() - began)
+            self.took_s.append(self.sites.elapsed() - began_s)
             left = (self.planned + self.to_go - self.done) * self._seconds_per_visit()
             self.listener(VisitEnded(planned.stack, failure, self.took_s[-1], self.done, self.planned, max(left, 0.0)))
 
@@ -214,7 +214,7 @@ class _Loop:
 
     def _seconds_left(self) -> float | None:
         budget_s = self.order.rule.budget_s
-        return None if budget_s is None else budget_s - (self.sites.now() - self.started_at)
+        return None if budget_s is None else budget_s - (self.sites.elapsed() - self.started_s)
 
 
 def _looked(before: Rule, now: Rule, visits: int, planned: int) -> str | None:
@@ -232,8 +232,10 @@ def _looked(before: Rule, now: Rule, visits: int, planned: int) -> str | None:
 
 
 def note_changes(order: Order, store: Store, now: float) -> None:
-    """Rounds measured on another machine or kernel are not replicates of these. Raises Refused where they would be
-    averaged as seeds of one exact machine."""
+    """Rounds measured on another machine or kernel are not replicates of these.
+
+    Raises Refused where they would be averaged: with those of other programs, or as seeds of one exact machine.
+    """
     before, versions = store.facts(), store.versions()
     if before is None:
         return
@@ -244,6 +246,7 @@ def note_changes(order: Order, store: Store, now: float) -> None:
             f"{store.directory} was begun on another machine of the virtual clock, whose figures are not those of this "
             f"one: {'; '.join(others)}. Give --out another directory, and compare the two with `strata compare`."
         )
+    _check_programs(order, store, versions)
     for what, old, new in (
         *labs,
         ("the machine", (before.machine_id, before.cpu_model), (order.facts.machine_id, order.facts.cpu_model)),
@@ -252,6 +255,22 @@ def note_changes(order: Order, store: Store, now: float) -> None:
     ):
         if old != new:
             store.add_event("changed", f"{what} is another than before: {old} became {new}", now)
+
+
+def _check_programs(order: Order, store: Store, before: Mapping[str, str]) -> None:
+    """Raises Refused when a program has another version than when visits of this run were measured."""
+    programs = [
+        f"{name} was {before[name]} and is {order.versions[name]}"
+        for name in sorted(before.keys() & order.versions.keys())
+        if not name.startswith("lab ") and before[name] != order.versions[name]
+    ]
+    measured = reader.status(store.directory).visits_done
+    if programs and measured:
+        raise Refused(
+            f"{store.directory} has {measured} visits that were measured with other programs and are no replicates "
+            f"of those to come: {'; '.join(programs)}. Go on with the earlier versions, or give --out another "
+            "directory and compare the two with `strata compare`."
+        )
 
 
 def _nothing(plan: Plan) -> str:

@@ -85,6 +85,7 @@ class LabSites:
     progress: Callable[[str], None]
     guests_bytes: int | None = None  # what guests within the machine take of its memory; None: none run there
     disposable: bool = True
+    work_dir: str = _WORK
     _saved: dict[str, SavedState] = field(default_factory=dict)  # by variant
     _cost_us: float | None = None  # of a request, where `strata-engine disk` serves; seen by `look`
 
@@ -236,6 +237,9 @@ class LabSites:
 
     def now(self) -> float:
         return time.time()
+
+    def elapsed(self) -> float:
+        return time.monotonic()
 
     @contextmanager
     def _machine(self, variant: str, directory: Path, seed: int) -> Iterator[tuple[Machine, Host]]:

@@ -119,6 +119,7 @@ def make(
         reasons += unfit.of_nested(stack, drivers)
         reasons += unfit.of_order(stack, drivers)
         reasons += unfit.of_forgetful(stack, drivers)
+        reasons += unfit.of_queue(stack, drivers)
         reasons += unfit.of_tenants(stack, [call for call, _ in workloads], drivers)
         rehearsals = 0
         path = directories.of(stack) if own else None
@@ -152,8 +153,8 @@ def make(
         problems.append(
             Problem(
                 f"the disk files of one visit can grow to {human_size(growth_bytes)}, and only "
-                f"{human_size(facts.free_bytes)} are free there; make them smaller (--size), or run with --out on a "
-                "larger disk."
+                f"{human_size(facts.free_bytes)} are free there; make them smaller (--size), give devices (--device), "
+                "or, on this machine, run with --out on a larger disk."
             )
         )
     if problems:
@@ -297,7 +298,7 @@ class _Sizes:
 def misplaced(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
     """Why no machine can build it, by its layers alone; none: nothing is known against it."""
     reasons = unfit.of_arity(stack, drivers) + unfit.of_nested(stack, drivers) + unfit.of_order(stack, drivers)
-    reasons += unfit.of_forgetful(stack, drivers)
+    reasons += unfit.of_forgetful(stack, drivers) + unfit.of_queue(stack, drivers)
     if not reasons:
         disks = [Disk(role, _AMPLE_BYTES) for role, count in stack.disks().items() for _ in range(count)]
         try:

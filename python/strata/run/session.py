@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from strata import layers, workloads
 from strata.campaign import Campaign
@@ -89,7 +88,7 @@ def unused_sizes(campaign: Campaign, given: Devices) -> list[str]:
     ]
 
 
-def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> Look:
+def look(sites: Sites, campaign: Campaign, given: Devices) -> Look:
     """The plan of `campaign` on these machines. Touches nothing. Raises BadInput, Refused, HostLost."""
     drivers = layers.drivers()
     used = [drivers[name] for name in _layer_names(campaign)]
@@ -97,7 +96,7 @@ def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> L
     tools = planning.tools(used, [workload for _, workload in loads])
     variants = list(dict.fromkeys(sites.variant(stack) for stack in campaign.stacks))
     with sites.look(variants[0]) as host:
-        facts = sites.describe(host.facts(tools, str(directory.absolute())))
+        facts = sites.describe(host.facts(tools, sites.work_dir))
         claimed = tuple(
             replace(disk, size_bytes=usable.size_bytes)
             for disk, usable in zip(given.claimed, claims.claim(host, given.claimed, given.wipe), strict=True)
@@ -110,7 +109,7 @@ def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> L
     machines = {variants[0]: facts}
     for variant in variants[1:]:
         with sites.look(variant) as host:
-            machines[variant] = sites.describe(host.facts(tools, str(directory.absolute())))
+            machines[variant] = sites.describe(host.facts(tools, sites.work_dir))
     guests = None
     if any(drivers[name].info.starts_guest for name in _layer_names(campaign)):
         if features.lab_guests(campaign):
@@ -139,9 +138,9 @@ def look(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> L
     return Look(plan, facts, {**ours, **facts.tools, **sites.versions()})
 
 
-def order(sites: Sites, campaign: Campaign, given: Devices, directory: Path) -> Order:
+def order(sites: Sites, campaign: Campaign, given: Devices) -> Order:
     """Everything that `execute` wants. Raises as `look`."""
-    seen = look(sites, campaign, given, directory)
+    seen = look(sites, campaign, given)
     return Order(campaign, seen.plan, campaign.rule, seen.facts, seen.versions, given.wipe)
 
 

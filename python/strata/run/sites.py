@@ -16,7 +16,7 @@ from strata.errors import Refused
 from strata.hosts.base import Host
 from strata.lab import bounds
 from strata.model import Beside, Command, Disk, Facts, GuestImage, Stack
-from strata.run import claims
+from strata.run import claims, machine_lock
 
 ONLY_HERE = (
     "Strata starts guests on the machine that it runs on, not yet on one reached by ssh; run it there, or take the "
@@ -61,6 +61,10 @@ class Sites(Protocol):
     def disposable(self) -> bool:
         """Whether the machine goes with the visit: what was not undone is not there any more."""
 
+    @property
+    def work_dir(self) -> str:
+        """On the measured machine: where disk files and mounts of a visit lie. It need not be there yet."""
+
     def variant(self, stack: Stack) -> str:
         """Stacks of the same variant are carried by machines that are alike (one kernel, one Debian)."""
 
@@ -85,6 +89,9 @@ class Sites(Protocol):
     def now(self) -> float:
         """Unix time, seconds: when things happened, for the store."""
 
+    def elapsed(self) -> float:
+        """Seconds of a clock that nobody sets, from any beginning: for budgets, and how long something took."""
+
 
 @dataclass(frozen=True, slots=True)
 class LastingSites:
@@ -94,9 +101,12 @@ class LastingSites:
     uuid: str  # of the run
     work_dir: str
     clock: Callable[[], float] = time.time
+    stopwatch: Callable[[], float] = time.monotonic
     disposable: bool = False
     look_at_guests: Callable[[Iterable[str], frozenset[str]], GuestLook] | None = None
     look_at_own: Callable[[Facts], GuestLook] | None = None
+    name: str = "another run"  # of the run, for others that wait for its visit
+    say: Callable[[str], None] = lambda text: None
 
     def variant(self, stack: Stack) -> str:
         return ""
@@ -121,14 +131,18 @@ class LastingSites:
 
     @contextmanager
     def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
-        # Somebody may have taken a device since the last visit, or put another in its place.
-        usable = claims.claim(self.host, disks, wipe=())
-        if self.host.run(Command(("sh", "-c", _OWN_DIRECTORY, "sh", self.work_dir)), check=False).exit_code:
-            raise Refused(
-                f"{self.work_dir} is not a directory of this user's own, and its owner could change what is built "
-                "there; remove it, or begin another run."
-            )
-        yield Site(self.host, tuple(usable), self.work_dir, self.uuid, attempt)
+        with machine_lock.held(self.host, self.name, self.say):
+            # Somebody may have taken a device since the last visit, or put another in its place.
+            usable = claims.claim(self.host, disks, wipe=())
+            if self.host.run(Command(("sh", "-c", _OWN_DIRECTORY, "sh", self.work_dir)), check=False).exit_code:
+                raise Refused(
+                    f"{self.work_dir} is not a directory of this user's own, and its owner could change what is built "
+                    "there; remove it, or begin another run."
+                )
+            yield Site(self.host, tuple(usable), self.work_dir, self.uuid, attempt)
 
     def now(self) -> float:
         return self.clock()
+
+    def elapsed(self) -> float:
+        return self.stopwatch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -91,15 +92,17 @@ def _lasting(
     interruption: Interruption | None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Iterator[LastingSites]:
+    name = f"the run in {directory.resolve()}, started on {platform.node()}"
     if testbed.kind == "ssh":
         assert testbed.host is not None
         # Another mark than that of the commands: HOST may be this very machine.
         channel = ssh.connect(ssh.Server(testbed.host), Path(engine_path()), _REMOTE_ENGINES, f"{uuid}-ssh")
         with closing(channel):
             host = ServedHost(channel, uuid, _ENGINE, interruption)
-            yield LastingSites(host, uuid, _REMOTE_WORK.format(uuid[:8]))
+            yield LastingSites(host, uuid, _REMOTE_WORK.format(uuid[:8]), name=name, say=progress)
         return
     look = partial(in_lab.look_at_guests, uuid, interruption, progress)
     own = partial(in_lab.look_at_own_guests, uuid)
     work = str(_work(directory))
-    yield LastingSites(LocalHost(uuid, interruption), uuid, work, look_at_guests=look, look_at_own=own)
+    local = LocalHost(uuid, interruption)
+    yield LastingSites(local, uuid, work, look_at_guests=look, look_at_own=own, name=name, say=progress)

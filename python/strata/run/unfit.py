@@ -205,6 +205,27 @@ def of_forgetful(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
     ]
 
 
+def of_queue(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
+    """Of layers that set what a device's queue does, over one that has none."""
+    return [
+        f"{node.call.text} has no I/O scheduler to set on {below.text}: that device is bio-based and passes "
+        f"requests on without a queue. Put {node.call.name} on the disks below it."
+        for node in stack.top.walk()
+        if drivers[node.call.name].info.on_queue
+        for under in node.inputs
+        if (below := _without_queue(under, drivers)) is not None
+    ]
+
+
+def _without_queue(node: Node, drivers: Mapping[str, LayerDriver]) -> Call | None:
+    """The layer that gives the block device at `node`, where that is bio-based."""
+    info = drivers[node.call.name].info
+    if info.provides is not None and info.queue is not None:
+        return node.call if info.provides is Kind.BLOCK and not info.queue else None
+    found = (_without_queue(under, drivers) for under in node.inputs)
+    return next((call for call in found if call is not None), None)
+
+
 def of_tenants(stack: Stack, calls: Sequence[Call], drivers: Mapping[str, LayerDriver]) -> list[str]:
     """Whether every load that names a tenant has one."""
     forks = [node.call for node in stack.top.walk() if drivers[node.call.name].info.forks]

@@ -53,7 +53,7 @@ def verify(
         raise Refused(f"{directory} holds no trial yet; finish the run with `strata run`, then verify it.")
     campaign = replace(campaign, rule=replace(campaign.rule, rounds=max(done) + 1, budget_s=None))
     with testbeds.sites(campaign, again, "look", interrupts, progress) as sites:
-        order = session.order(sites, campaign, session.Devices(), again)
+        order = session.order(sites, campaign, session.Devices())
         store = running.create(again, order, sites.now())
     try:
         with testbeds.workers(campaign, again, store.identity().uuid, jobs, interrupts, progress) as workers:

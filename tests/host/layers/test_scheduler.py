@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
+
+from strata.layers.scheduler import DRIVER
+from strata.model import Call, Kind, Place, Provides
 
 from .layer_bench import Bench, Built, do, undo
 
@@ -96,3 +100,18 @@ def test_one_that_the_kernel_does_not_have_fails(bench: Bench, disk: Built) -> N
     built = bench.put("scheduler", disk, name="cfq")
     with pytest.raises(AssertionError):
         do(built.steps)
+
+
+def test_a_device_without_a_queue_is_refused_before_anything_is_set(tmp_path: Path) -> None:
+    """Only read: a device that the operator gave may be bio-based, and on 6.1 writes to its file are ignored."""
+    found = [each.name for each in Path("/sys/block").iterdir() if not (each / "mq").is_dir()]
+    if not found:
+        pytest.skip("no block device of this machine is bio-based")
+    below = [Provides(Kind.BLOCK, f"/dev/{found[0]}")]
+    spec, place = Call("scheduler", "scheduler(none)", {"name": "none"}), Place(str(tmp_path), "1", "s", 0)
+    note = DRIVER.plan_create(spec, below, place)[0]
+    for command in (note.do, *DRIVER.plan_inspect(spec, below, place)):
+        ended = subprocess.run(command.argv, capture_output=True, text=True, check=False)
+        assert ended.returncode != 0
+        assert "is bio-based and has no I/O scheduler" in ended.stderr
+    assert list(tmp_path.iterdir()) == []

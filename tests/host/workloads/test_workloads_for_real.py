@@ -84,7 +84,7 @@ def test_the_file_is_complete_and_does_not_compress(directory: Target, tmp_path:
 
 
 def test_several_jobs_and_syncs(directory: Target, tmp_path: Path) -> None:
-    many = run(call("cdm5/4k-q8t8-write", size=16 * M, runtime=2.0), directory, tmp_path / "a")
+    many = run(call("cdm6/4k-q8t8-write", size=16 * M, runtime=2.0), directory, tmp_path / "a")
     assert many.metrics["iops"] == many.metrics["write_iops"]
     synced = run(call("fio/randwrite-4k-fsync", size=16 * M, runtime=2.0), directory, tmp_path / "b")
     assert synced.metrics["sync_lat_p50_ms"] > 0

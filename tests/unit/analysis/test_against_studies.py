@@ -43,6 +43,41 @@ def test_how_a_published_ratio_fares_here(values: list[float], agreement: str) -
     assert held.agreement == agreement
 
 
+@pytest.mark.parametrize(
+    ("values", "agreement"),
+    [
+        ([1000.0, 1001.0, 999.0], "same"),
+        ([1200.0, 1201.0, 1199.0], "no direction there"),
+        ([800.0, 801.0, 799.0], "no direction there"),
+        ([100.0, 9000.0, 1000.0], "not shown here"),
+    ],
+)
+@pytest.mark.parametrize("other", [92.0, 93.0])
+def test_a_published_tie_has_no_direction(values: list[float], agreement: str, other: float) -> None:
+    here = exact({"a": [1000.0, 1001.0, 999.0], "b": values}, rule=Rule(within=0.03))
+    (held,) = studies.held(here, printed(a=92.0, b=other))
+    assert held.agreement == agreement
+
+
+def test_what_the_study_cannot_separate_has_no_direction_either() -> None:
+    here = exact({"a": [1000.0, 1001.0, 999.0], "b": [1200.0, 1201.0, 1199.0]}, rule=Rule(within=0.01))
+    for resolution, agreement in ((0.0, "same"), (0.016, "no direction there")):
+        (held,) = studies.held(here, printed(a=1.0, b=1.015), resolution)
+        assert held.agreement == agreement
+
+
+def test_ratios_of_one_comparison_hold_together() -> None:
+    """Bonferroni: one pair alone is shown, and the same pair among ten is not."""
+    values = {"a": [1000.0, 1010.0, 990.0], "b": [950.0, 970.0, 935.0]}
+    (alone,) = studies.held(exact(values), printed(a=2.0, b=1.0))
+    assert alone.agreement == "same"
+    more = {chr(ord("c") + number): [500.0, 505.0, 495.0] for number in range(9)}
+    among = studies.held(exact(values | more), printed(a=2.0, b=1.0, **dict.fromkeys(more, 1.0)))
+    (pair,) = [each for each in among if each.stack == "b"]
+    assert len(among) == 10 and pair.agreement == "not shown here"
+    assert alone.here.low is not None and pair.here.low is not None and pair.here.low < alone.here.low
+
+
 def test_one_common_stack_gives_no_ratio() -> None:
     with pytest.raises(BadInput, match="two are needed"):
         studies.held(exact({"a": [1.0, 1.0]}), printed(a=1.0, x=2.0))
@@ -82,6 +117,15 @@ def test_a_finding_may_be_about_another_figure_than_the_one_that_decides() -> No
     assert found.here.point == pytest.approx(0.25)
     with pytest.raises(BadInput, match="under fio/rand, start_s"):
         studies.retried(here, [replace(ZFS_FIRST, metric="start_s")])
+
+
+def test_pairs_of_all_findings_hold_together() -> None:
+    values = {"d | zfs": [1000.0, 1010.0, 990.0], "d | xfs": [950.0, 970.0, 935.0]}
+    (alone,) = studies.retried(exact(values), [ZFS_FIRST])
+    more = {f"d | other{number}": [500.0, 505.0, 495.0] for number in range(9)}
+    among = studies.retried(exact(values | more), [ZFS_FIRST])
+    assert (alone.agreement, among[0].agreement) == ("same", "not shown here")
+    assert (among[0].stack, among[0].other) == ("d | zfs", "d | xfs")
 
 
 def test_a_finding_about_stacks_that_are_not_here() -> None:

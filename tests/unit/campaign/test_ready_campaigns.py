@@ -73,6 +73,9 @@ def test_the_study_of_2015_has_its_stacks_under_four_guests_in_the_lab() -> None
     }  # fmt: skip
     assert (found.testbed.kind, found.testbed.features) == ("lab", {"zfs"})
     assert [call.tenant for call in found.workloads] == [None, 1, 1, 2, 3, 4]
+    # sysbench 0.4 with its default options
+    database = [call for call in found.workloads if call.name.startswith("postgres/")]
+    assert [(call["rows"], call["threads"], call["tables"]) for call in database] == [(10_000, 1, 1)] * 2
 
 
 def test_the_study_of_2015_has_its_host_stacks_without_guests() -> None:
@@ -97,14 +100,19 @@ def test_the_study_of_2017_has_its_cells() -> None:
         for scheduler in ("none", "mq-deadline")
     }
     assert [call.path for call in found.workloads] == ["provision.sh"]
+    for profile in (None, "quick"):
+        for stack in campaign(FOLDER / "host-guest-filesystems.yaml", profile).stacks:
+            # the study varied the scheduler of the host's disk, below the host's file system
+            assert stack.text.startswith(f"disk | scheduler({stack.factors['scheduler']}) | xfs | qcow2 | vm")
+            assert stack.text.endswith(f" | {stack.factors['fs']}")
 
 
 def test_the_study_of_2019_has_its_three_caches_and_three_runs() -> None:
     found = campaign(FOLDER / "ssd-cache.yaml")
     assert [stack.text for stack in found.stacks] == [
-        "2*hdd | md(raid1) | lvm | btrfs | warm(2)",
-        "(2*hdd | md(raid1)) + ssd | lvmcache(writeback) | btrfs | warm(2)",
-        "(2*hdd | md(raid1)) + ssd | lvmcache | btrfs | warm(2)",
+        "2*hdd | md(raid1) | lvm | btrfs(noatime) | warm(2)",
+        "(2*hdd | md(raid1)) + ssd | lvmcache(writeback) | btrfs(noatime) | warm(2)",
+        "(2*hdd | md(raid1)) + ssd | lvmcache | btrfs(noatime) | warm(2)",
     ]
     assert [(call["iodepth"], call["size"], call["direct"]) for call in found.workloads] == [(32, 1 << 30, True)] * 2
     assert {role: disk.model for role, disk in found.disks.items()} == {"hdd": "hdd-7200", "ssd": "ssd-sata"}

@@ -52,7 +52,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("many") / "run"
     store = running.create(made, order, 0.0)
     try:
-        worker = Worker(LastingSites(host, store.identity().uuid, "/work", host.now), Interrupts())
+        worker = Worker(LastingSites(host, store.identity().uuid, "/work", host.now, host.now), Interrupts())
         running.execute(order, store, [worker], drivers, lambda progress: None)
     finally:
         store.close()

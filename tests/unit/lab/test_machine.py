@@ -59,3 +59,53 @@ def test_a_saved_state_with_a_changed_byte_is_made_again(tmp_path: Path, name: s
     machine._drop_changed(directory, spec, said.append)
     assert not directory.exists()
     assert [line.startswith("the saved state of the lab machine is not as it was made") for line in said] == [True]
+
+
+def test_one_damaged_state_does_not_keep_another_from_being_made(tmp_path: Path) -> None:
+    for name in ("mine", "empty", "list"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "mine" / "about.json").write_text(json.dumps({"kind": "a"}))
+    (tmp_path / "empty" / "about.json").write_text("")
+    (tmp_path / "list" / "about.json").write_text("[]")
+    for about in tmp_path.glob("*/about.json"):
+        os.utime(about, (0, 0))
+    machine._drop_stale(tmp_path, "a", "mine")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_all_of_a_folder_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power failure must leave the whole of a saved state, or none."""
+    part = tmp_path / "key.part"
+    (part / "below").mkdir(parents=True)
+    for file in ("state", "about.json", "below/more"):
+        (part / file).write_bytes(b"x")
+    (part / "link").symlink_to("/dev/zero")
+    done: list[int | str] = []
+    rename = Path.rename
+
+    def renamed(path: Path, target: Path) -> Path:
+        done.append("rename")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", lambda file: done.append(os.fstat(file).st_ino))
+    monkeypatch.setattr(Path, "rename", renamed)
+    contents.put(part, tmp_path / "key")
+    named = done.index("rename")
+    made = [tmp_path / "key", *(path for path in (tmp_path / "key").rglob("*") if not path.is_symlink())]
+    assert set(done[:named]) == {path.stat().st_ino for path in made}
+    assert done[named + 1 :] == [tmp_path.stat().st_ino]
+
+
+def test_a_state_that_could_not_be_resumed_is_read_in_full_before_the_next_time(tmp_path: Path) -> None:
+    """Its stamps may be those of the file that was saved, while its bytes are not."""
+    (tmp_path / "state").write_bytes(b"as it was saved")
+    recorded = contents.digests(tmp_path)
+    assert contents.difference(tmp_path, recorded) is None
+    stamps = (tmp_path / "stamps.json").read_text()
+    (tmp_path / "state").write_bytes(b"as it was Saved")
+    status = (tmp_path / "state").stat()
+    mine = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+    (tmp_path / "stamps.json").write_text(json.dumps({"state": mine}))
+    assert stamps and contents.difference(tmp_path, recorded) is None
+    contents.forget(tmp_path)
+    assert contents.difference(tmp_path, recorded) == "state was changed"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import os
 import tarfile
 from pathlib import Path
 
@@ -64,6 +65,26 @@ def test_modules_are_built_once_for_a_kernel(tmp_path: Path) -> None:
     assert built(tmp_path, host) == (version, files)
     assert len(host.built) == 1
     assert any(word.endswith("linux-headers-6.12.107+deb13-amd64") for word in host.built[0])
+
+
+@pytest.mark.parametrize("damage", ["empty", "changed", "gone", "record"])
+def test_modules_that_a_power_failure_left_damaged_are_built_again(tmp_path: Path, damage: str) -> None:
+    host = Builder(["spl", "zfs"])
+    _, (spl, _) = built(tmp_path, host)
+    before = spl.stat()
+    match damage:
+        case "empty":
+            spl.write_bytes(b"")
+        case "changed":
+            spl.write_bytes(b"sPl")
+            os.utime(spl, ns=(before.st_atime_ns, before.st_mtime_ns))
+        case "gone":
+            spl.unlink()
+        case "record":
+            (spl.parent / "digests.json").write_bytes(b"")
+    _, files = built(tmp_path, host)
+    assert [(path.name, path.read_bytes()) for path in files] == [("spl.ko", b"spl"), ("zfs.ko", b"zfs")]
+    assert len(host.built) == 2
 
 
 def test_a_build_without_the_module_fails_loudly_and_keeps_nothing(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def called_different(seed: int, rounds: int, directory: Path) -> bool:
         running.execute(
             order,
             store,
-            [Worker(LastingSites(host, store.identity().uuid, "/work", host.now), Interrupts())],
+            [Worker(LastingSites(host, store.identity().uuid, "/work", host.now, host.now), Interrupts())],
             drivers,
             lambda progress: None,
         )

@@ -16,12 +16,13 @@ from strata.run.campaign import Order, note_changes
 from strata.store import reader
 from strata.store.writer import Store
 
+from .test_designs import Machine
 from .test_plan import FACTS
 
 LAB = {"lab 13": "image", "lab 13 machine": "key", "fio": "3.39"}
 
 
-def test_another_machine_of_the_lab_is_told_and_another_program_is_not(tmp_path: Path) -> None:
+def test_another_machine_of_the_lab_is_told(tmp_path: Path) -> None:
     store = Store.create(
         tmp_path / "run", name="n", about="", source="", fingerprint="", description={}, seed=1, version="0", now=0.0
     )
@@ -45,3 +46,31 @@ def test_another_machine_of_the_lab_is_told_and_another_program_is_not(tmp_path:
     told = [event.text for event in reader.view(store.directory).events if event.kind == "changed"]
     store.close()
     assert told == ["the lab 13 machine is another than before: key became other"]
+
+
+MEASURED = {"strata": "1.0", "strata-engine": "1.0", "fio": "fio-3.33", "mkfs.ext4": "1.47.0", "lab 13": "image"}
+
+
+@pytest.mark.parametrize("program", ["strata", "strata-engine", "fio", "mkfs.ext4"])
+def test_a_run_does_not_go_on_with_another_version_of_a_program(tmp_path: Path, program: str) -> None:
+    """Both halves would count as replicates."""
+    machine = Machine(tmp_path / "run")
+    machine.versions = dict(MEASURED)
+    machine.run(Rule(rounds=2), visits=3)
+    before = reader.view(tmp_path / "run")
+    machine.versions[program] = "2.0"
+    with pytest.raises(Refused, match=rf"3 visits .* {program} was {MEASURED[program]} and is 2\.0\. Go on with"):
+        machine.run(Rule(rounds=5))
+    after = reader.view(tmp_path / "run")
+    assert (after.rule, after.events, len(after.trials)) == (before.rule, before.events, len(before.trials))
+    machine.versions[program] = MEASURED[program]
+    machine.versions["new"] = "1"  # asked for by a newer campaign loop only
+    assert machine.run(Rule(rounds=2)).visits_done == 2 * 25
+
+
+def test_before_anything_was_measured_another_version_is_as_good(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "run")
+    machine.versions = dict(MEASURED)
+    machine.run(Rule(rounds=1), visits=0)
+    machine.versions["fio"] = "fio-3.40"
+    assert machine.run(Rule(rounds=1)).visits_done == 25

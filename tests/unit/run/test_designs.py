@@ -20,7 +20,7 @@ from strata.model import Command, Design, Rule, View
 from strata.run import campaign as running
 from strata.run import plan as planning
 from strata.run.parallel import Worker
-from strata.run.progress import Decided, VisitStarted
+from strata.run.progress import Decided, VisitEnded, VisitStarted
 from strata.run.signals import Interrupts
 from strata.run.sites import LastingSites
 from strata.store import reader
@@ -47,6 +47,10 @@ class Machine:
         self.visits = 0
         self.stack = ""
         self.decisions: list[str] = []
+        self.took_s: list[float] = []
+        self.versions = {"strata": "test"}
+        self.command_s = 0.0  # what a command takes
+        self.step_s = 0.0  # by which somebody sets the wall clock after 30 commands
 
     def run(self, rule: Rule, visits: int | None = None) -> View:
         """Until it stops, or is killed before visit number `visits` of this call."""
@@ -59,12 +63,18 @@ class Machine:
         def respond(command: Command) -> str | None:
             return "directory\n" if command.argv[0] == "stat" else None
 
-        host = FakeHost(wall_s=wall_s, respond=respond, clock=lambda: self.visits * 80.0)
+        def elapsed() -> float:
+            return self.visits * (0.0 if self.command_s else 80.0) + len(host.commands) * self.command_s
+
+        def clock() -> float:
+            return 1e6 + elapsed() + (self.step_s if len(host.commands) > 30 else 0.0)
+
+        host = FakeHost(wall_s=wall_s, respond=respond, clock=clock)
         drivers = layers.drivers()
         loads = [(call, workloads.find(call)) for call in self.campaign.workloads]
         facts = host.facts((), "/")
         plan = planning.make(self.campaign.stacks, loads, drivers, facts, (), None)
-        order = running.Order(self.campaign, plan, rule, facts, {"strata": "test"}, frozenset())
+        order = running.Order(self.campaign, plan, rule, facts, self.versions, frozenset())
         there = (self.directory / "strata.db").exists()
         store = Store.resume(self.directory) if there else running.create(self.directory, order, 0.0)
         first = self.visits
@@ -77,9 +87,11 @@ class Machine:
                 self.visits += 1
             elif isinstance(progress, Decided):
                 self.decisions.append(progress.text)
+            elif isinstance(progress, VisitEnded):
+                self.took_s.append(progress.took_s)
 
         try:
-            sites = LastingSites(host, store.identity().uuid, "/work", host.now)
+            sites = LastingSites(host, store.identity().uuid, "/work", host.now, elapsed)
             running.execute(order, store, [Worker(sites, Interrupts())], drivers, listen)
         except KeyboardInterrupt:
             pass
@@ -102,6 +114,20 @@ def test_a_campaign_decides_for_itself_how_to_visit(tmp_path: Path) -> None:
     assert view.visits_done == view.visits_planned == machine.visits
     assert reader.status(tmp_path / "run").decision == machine.decisions[-1]
     assert doubts.warnings(view) == ()
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, 3600.0])
+def test_a_budget_and_durations_do_not_follow_a_clock_that_is_set(tmp_path: Path, step_s: float) -> None:
+    """Every command takes a second. Within the third visit the wall clock goes an hour back or on."""
+    machines = [Machine(tmp_path / name) for name in ("steady", "set")]
+    machines[1].step_s = step_s
+    for machine in machines:
+        machine.command_s = 1.0
+        machine.run(Rule(design="adaptive", budget_s=150.0))
+    steady, stepped = machines
+    assert stepped.took_s == steady.took_s
+    assert 0.0 < min(steady.took_s) <= sum(steady.took_s) <= 150.0
+    assert 3 < steady.visits < 25
 
 
 def test_killed_in_a_batch_it_goes_on_and_counts_every_visit_once(tmp_path: Path) -> None:

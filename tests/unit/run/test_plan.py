@@ -10,7 +10,7 @@ import pytest
 
 from strata import campaign as campaigns
 from strata import layers, workloads
-from strata.campaign import DiskSpec
+from strata.campaign import DiskSpec, parse_stacks
 from strata.errors import BadInput
 from strata.model import Call, Disk, Facts, GuestImage, Kind
 from strata.run import layout, trial_steps
@@ -345,11 +345,44 @@ def test_loads_that_are_measured_together_take_equally_long() -> None:
 
 
 @pytest.mark.parametrize(
+    ("expression", "bio_based"),
+    [
+        ("disk | scheduler(none) | ext4", None),
+        ("disk | partition | null | scheduler(none) | ext4", None),
+        ("2*(disk | scheduler(none)) | md(raid1) | lvm | ext4", None),
+        ("nullblk | scheduler(none) | ext4", None),
+        ("disk | lvm | vm | scheduler(none) | ext4", None),
+        ("2*disk | md(raid1) | scheduler(none) | ext4", "md(raid1)"),
+        ("2*disk | md(raid1) | partition | scheduler(none) | ext4", "md(raid1)"),
+        ("disk | lvm | scheduler(none) | ext4", "lvm"),
+        ("disk | lvmthin | fill(50%) | scheduler(none) | ext4", "lvmthin"),
+        ("disk + disk | lvmcache | scheduler(none) | ext4", "lvmcache"),
+        ("disk | vdo | scheduler(none) | ext4", "vdo"),
+        ("disk | dm(linear) | scheduler(none) | ext4", "dm(linear)"),
+        ("disk + disk | bcache | scheduler(none) | ext4", "bcache"),
+        ("disk | zfs | zvol | scheduler(none) | ext4", "zvol"),
+    ],
+)
+def test_a_device_that_passes_requests_on_has_no_scheduler_to_set(expression: str, bio_based: str | None) -> None:
+    """On old kernels its file says "none" and writes are ignored, so scheduler(none) would prove itself."""
+    made = plan(expression, disk_bytes=8 << 30)
+    (found,) = [*(stack.text for stack in made.runnable), *made.skipped]
+    (stack,) = parse_stacks(found, layers.catalogue())
+    told = [each for each in planning.misplaced(stack, layers.drivers()) if "bio-based" in each]
+    if bio_based is None:
+        assert not told
+    else:
+        (reason,) = told
+        assert f"to set on {bio_based}: " in reason
+        assert reason in made.skipped[found]
+
+
+@pytest.mark.parametrize(
     ("expression", "can_run"),
     [
         ("disk | dm(zero)", True),
         ("disk | dm(zero) | dm(delay, read=20ms)", True),
-        ("disk | dm(zero) | scheduler(none)", True),
+        ("disk | scheduler(none) | dm(zero)", True),
         ("disk | dm(zero) | ext4", False),
         ("disk | dm(zero) | dm(linear) | xfs", False),
         ("2*disk | dm(zero) | md(raid1) | ext4", False),

@@ -1,0 +1,96 @@
+"""One visit at a time on a machine, whoever controls it: the second waits for the first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from strata.hosts.base import Host
+from strata.hosts.local import LocalHost, engine_path
+from strata.hosts.served import ServedHost
+from strata.hosts.stdio import StdioChannel
+from strata.model import Stack
+from strata.run import machine_lock, sites
+from strata.run.sites import LastingSites
+
+pytestmark = pytest.mark.host
+
+UUIDS = ("1" * 32, "2" * 32)
+
+
+@pytest.fixture
+def served() -> Iterator[Host]:
+    """As a machine reached by ssh is."""
+    channel = StdioChannel((engine_path(), "serve", "--stdio"), os.environ, lambda code, said: f"{code}: {said}")
+    yield ServedHost(channel, UUIDS[1], engine_path())
+    channel.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "lock")
+
+
+def waited(host: Host, folder: str, name: str, said: list[str], entered: threading.Event) -> threading.Thread:
+    def take() -> None:
+        with machine_lock.held(host, name, said.append, folder):
+            entered.set()
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("first", ["local", "served"])
+def test_the_second_waits_and_names_the_first(folder: str, served: Host, first: str) -> None:
+    hosts = [LocalHost(UUIDS[0]), served] if first == "local" else [served, LocalHost(UUIDS[0])]
+    said: list[str] = []
+    told, entered = threading.Event(), threading.Event()
+
+    class Telling(list[str]):
+        def append(self, text: str) -> None:
+            said.append(text)
+            told.set()
+
+    with machine_lock.held(hosts[0], "the run in /a", pytest.fail, folder):
+        hosts[0].end_strays(UUIDS[0 if first == "local" else 1])  # before a visit is undone: the lock stays
+        thread = waited(hosts[1], folder, "the run in /b", Telling(), entered)
+        assert told.wait(60)
+        assert not entered.is_set()
+    assert entered.wait(60)
+    thread.join(60)
+    assert said == ["waits for the run in /a, which makes a visit on this machine now"]
+    with machine_lock.held(hosts[0], "the run in /a", pytest.fail, folder):
+        pass
+
+
+def test_one_that_was_killed_keeps_nobody_waiting(folder: str) -> None:
+    code = (
+        "import sys, time; from strata.hosts.local import LocalHost; from strata.run import machine_lock\n"
+        "with machine_lock.held(LocalHost('0' * 32), 'the run in /a', print, sys.argv[1]):\n"
+        "    print('held', flush=True); time.sleep(600)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, folder], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdout.readline() == "held\n"
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    entered = threading.Event()
+    waited(LocalHost(UUIDS[0]), folder, "the run in /b", [], entered).join(60)
+    assert entered.is_set()
+
+
+def test_a_visit_takes_the_lock(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = machine_lock.held
+    monkeypatch.setattr(sites.machine_lock, "held", lambda host, name, say: held(host, name, say, folder))
+    one = LastingSites(LocalHost(UUIDS[0]), UUIDS[0], str(tmp_path / "work"), name="the run in /a", say=pytest.fail)
+    with one.site(Stack("", None, {}), (), 1, 1):  # type: ignore[arg-type]
+        taken = machine_lock._take(LocalHost(UUIDS[1]), folder, "the run in /b")
+    assert (taken.exit_code, taken.stdout) == (machine_lock._TAKEN, "the run in /a\n")
