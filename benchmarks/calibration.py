@@ -34,7 +34,7 @@ def add(path: Path, campaigns: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
-        if not have:
+        if not file.tell():
             writer.writeheader()
         for seed in range(FIRST_SEED, FIRST_SEED + campaigns):
             for name, kind in KINDS.items():

@@ -17,9 +17,10 @@ def made(kind: str, quick: int = 12) -> list[Result]:
     return [campaign(KINDS[kind], seed) for seed in range(FIRST_SEED, FIRST_SEED + (CAMPAIGNS or quick))]
 
 
-@pytest.mark.parametrize("kind", ["4 workloads, correlation 1", "8 workloads, correlation 1"])
-def test_intervals_hold_where_workloads_share_the_noise_of_a_visit(kind: str) -> None:
-    every = made(kind)
+def test_intervals_hold_where_workloads_share_the_noise_of_a_visit() -> None:
+    """With a posterior for each workload, as if these were independent, 70 % of them held."""
+    kind = "8 workloads, correlation 1"
+    every = made(kind, quick=6)
     held, wrong = float(np.mean([each.held for each in every])), sum(each.wrong for each in every)
     print(f"{kind}: {held:.1%} of 95 % intervals hold, {wrong} of {len(every)} wrong")
     assert held >= 0.93
@@ -28,17 +29,21 @@ def test_intervals_hold_where_workloads_share_the_noise_of_a_visit(kind: str) ->
 
 @pytest.mark.parametrize("kind", ["1 workload, a failing stack", "4 workloads, one fails on the best stack"])
 def test_a_stack_that_always_fails_one_workload_is_set_aside_after_two_visits(kind: str) -> None:
-    every = made(kind, quick=5)
+    every = made(kind, quick=2)
     assert all(each.settled for each in every)
     assert [each.set_aside for each in every] == [1] * len(every)
     # Two may be in the batch in which the second failure is seen.
     assert max(each.set_aside_visits for each in every) <= 4
 
 
-def test_workloads_of_a_visit_are_as_correlated_as_the_kind_says() -> None:
+def test_workloads_of_a_visit_share_as_much_of_their_noise_as_the_kind_says() -> None:
     machine = Machine(Kind(2, 0.7, drift=0.0), 1)
-    values = np.array([machine.visit(0, n) for n in range(4000)], dtype=float)
-    assert np.corrcoef(values.T)[0, 1] == pytest.approx(0.7, abs=0.1)
+    together, alone = 0.0, 0.0
+    for stack in range(30):
+        values = np.array([machine.visit(stack, n) for n in range(200)], dtype=float)
+        matrix = np.cov(values.T)
+        together, alone = together + matrix[0, 1], alone + np.trace(matrix) / 2
+    assert together / alone == pytest.approx(0.7, abs=0.1)
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ class Kind:
     """Of campaigns. The rest is as in `truth`."""
 
     workloads: int = 1
-    correlation: float = 0.0  # of the noise of two workloads of a visit
+    correlation: float = 0.0  # of the noise of two workloads of a visit, over all stacks together
     stacks: int = 30
     drift: float = 1.0  # times the usual
     bimodal: float = 0.12  # share of stacks with two modes
@@ -40,7 +40,6 @@ class Kind:
     missing: float = 0.0  # share of visits in which one workload gives no figure
     failing: bool = False  # the best stack always fails one workload
     cliffs: bool = False  # factors explain the stacks badly
-    equal: bool = False  # all stacks are the same
 
 
 def _several() -> dict[str, Kind]:
@@ -68,7 +67,6 @@ KINDS: Mapping[str, Kind] = {
     "4 workloads, unequal variances": Kind(4, 0.7, unequal=True),
     "4 workloads, missing trials": Kind(4, 0.7, missing=0.04),
     "4 workloads, one fails on the best stack": Kind(4, 0.7, failing=True),
-    "4 workloads, all stacks equal": Kind(4, 0.7, equal=True),
 }
 
 
@@ -92,7 +90,7 @@ class Machine:
         self.kind = kind
         self.seconds = 0.0
         count = kind.workloads
-        noise = "equal" if kind.equal else "cliffs" if kind.cliffs else "realistic"
+        noise = "cliffs" if kind.cliffs else "realistic"
         truths = [truth_of(kind.stacks, seed + 100_000 * i, noise) for i in range(count + 1)]
         common, own = truths[-1].level, np.array([truth.level for truth in truths[:-1]])
         levels = own if count == 1 else math.sqrt(0.5) * (common + own)
@@ -112,8 +110,6 @@ class Machine:
     def visit(self, stack: int, number: int) -> list[float | None]:
         """Logarithm of the figure of each workload; None: it failed."""
         kind, name = self.kind, str(stack)
-        if kind.equal:  # one stack under many names
-            name, number = "the one stack", number * kind.stacks + stack
         tail = math.sqrt((_TAIL_FREEDOM - 2) / self._chance.chisquare(_TAIL_FREEDOM)) if kind.tails else 1.0
         missing = int(self._chance.integers(kind.workloads)) if self._chance.random() < kind.missing else -1
         shared, own = math.sqrt(kind.correlation), math.sqrt(1 - kind.correlation)
@@ -133,8 +129,7 @@ class Machine:
     def level_of_the_day(self) -> Array:
         """How good each stack was over the hours of the campaign, with what it felt of the drift."""
         hours = np.linspace(0, self.seconds / 3600, 50)
-        names = ["the one stack" if self.kind.equal else str(k) for k in range(self.kind.stacks)]
-        felt = [np.mean([self._drift.drift(name, float(hour)) for hour in hours]) for name in names]
+        felt = [np.mean([self._drift.drift(str(k), float(hour)) for hour in hours]) for k in range(self.kind.stacks)]
         return np.asarray(self.truth.level + np.array(felt))
 
 
