@@ -3,7 +3,7 @@
     python benchmarks/calibration.py FILE.csv --campaigns 120
 
 Adds to FILE the campaigns that it lacks, kind by kind for each seed, and prints the table of all it holds. Seeds count
-from 20000, apart from those on which the widening of the posterior was set (5000 and on).
+from 20000.
 """
 
 from __future__ import annotations
