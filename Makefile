@@ -82,15 +82,16 @@ test-full: setup-test lab lint
 	$(VENV)/python -m tests.fuzz.runs --mutants 10000 --seed $${STRATA_FUZZ_SEED:-1}
 	$(MAKE) benchmarks
 
-# What a claim of speed rests on. `make deciding` makes the figures of its page.
+# What a claim of speed rests on. `make deciding` and `make calibrate` make the figures of their page.
 benchmarks: setup lab
-	set -e; for each in $(filter-out benchmarks/deciding.py,$(wildcard benchmarks/*.py)); do \
+	set -e; for each in $(filter-out benchmarks/deciding.py benchmarks/calibration.py benchmarks/statements.py,$(wildcard benchmarks/*.py)); do \
 		echo "benchmark: $$each"; $(VENV)/python $$each; \
 	done
 
-# Whether the stated confidence is kept: the long part, some 200 campaigns of each kind (about half an hour of one core).
+# Whether the stated confidence is kept: the long part, some 200 campaigns of each kind (about an hour of one core).
 calibrate: setup-test
-	STRATA_CALIBRATE=$${STRATA_CALIBRATE:-200} nice $(VENV)/pytest tests/unit/design/test_calibration.py tests/unit/analysis/test_calibration.py -m "" --timeout 0 -s
+	STRATA_CALIBRATE=$${STRATA_CALIBRATE:-200} nice $(VENV)/pytest tests/unit/design/test_calibration.py tests/unit/design/test_kinds.py tests/unit/analysis/test_calibration.py -m "" --timeout 0 -s
+	nice $(VENV)/python benchmarks/calibration.py target/calibration.csv --campaigns $${STRATA_CALIBRATE:-200}
 
 # The figures and pictures of docs/concepts/deciding.md. SEED and CAMPAIGNS change what they are made of.
 SEED ?= 1

@@ -49,7 +49,7 @@ def main() -> None:
 
     def choose() -> None:
         # A margin and a confidence that are not reached: stopping would be the cheaper answer.
-        adaptive.decide(shape, [readings], [1.0], np.arange(STACKS), margin=MARGIN / 100, confidence=0.999, seed=1)
+        adaptive.decide(shape, readings, np.arange(STACKS), margin=MARGIN / 100, confidence=0.999, seed=1)
 
     matrix = np.eye(1000) + chance.random((1000, 1000)) / 2000
     square = matrix @ matrix.T

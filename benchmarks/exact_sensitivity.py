@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from strata.analysis.cells import Array, log_table
+from strata.analysis.cells import Array, primary_table
 from strata.analysis.student import t_quantile
 from strata.model import WorkloadView
 from strata.store import reader
@@ -119,7 +119,7 @@ def answer(question: Question, directory: Path, seeds: int, jobs: int, models: M
     print("| workload | ratio, 95 % | seed spread of one stack | of the ratio | seeds that order them |")
     print("|---|---|---|---|---|")
     for workload in (as_one for each in view.workloads for as_one in _measures(each)):
-        table = log_table(view, workload, view.stacks)
+        table = primary_table(view, workload, view.stacks)
         gaps = table[1] - table[0]  # above 0: the changed one is better
         mean, half = _interval(gaps)
         right = np.sign(gaps.mean()) if question.slower is None else (-1.0 if question.slower else 1.0)

@@ -114,10 +114,14 @@ class Posterior:
 
     def draws(self, chance: np.random.Generator, count: int) -> Array:
         """`count` x stacks, joint draws of f."""
+        size = self.mean.size
+        return self.drawn(chance.standard_normal((count, size)), chance.standard_normal((count, self.own.size)))
+
+    def drawn(self, parts: Array, own: Array) -> Array:
+        """Joint draws of f from standard normals: of the effects and times, and of each stack's own."""
         root = np.linalg.cholesky(self.cov + 1e-12 * np.eye(self.mean.size))
-        a = self.mean + chance.standard_normal((count, self.mean.size)) @ root.T
-        z = chance.standard_normal((count, self.own.size))
-        return np.asarray(self.shift + a @ self.loading.T + z * self.own)
+        a = self.mean + parts @ root.T
+        return np.asarray(self.shift + a @ self.loading.T + own * self.own)
 
 
 # ---------------------------------------------------------------- the layout

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strata.analysis.cells import Array, log_table, usable
+from strata.analysis.cells import Array, primary_table, usable
 from strata.analysis.student import f_tail, t_two_sided
 from strata.analysis.verdict import listed, percent
 from strata.model import Outcome, TrialResult, View, WorkloadView
@@ -214,7 +214,7 @@ def _halted(view: View) -> Iterator[Caution]:
 
 def _over_visits(view: View, workload: WorkloadView) -> Iterator[Caution]:
     """What the spread over visits shows, from the logarithms of the primary metric."""
-    everything = log_table(view, workload, view.stacks)
+    everything = primary_table(view, workload, view.stacks)
     rows = [row for row in range(len(view.stacks)) if not np.isnan(everything[row]).all()]
     if not rows:
         return

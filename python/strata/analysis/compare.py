@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from strata.analysis.cells import Array, log_table, unlog
+from strata.analysis.cells import Array, primary_table, unlog
 from strata.analysis.estimate import Estimate
 from strata.analysis.student import t_quantile
 from strata.model import View, WorkloadView
@@ -143,7 +143,7 @@ def pairwise(view: View, workload: WorkloadView) -> tuple[Pair, ...]:
 
     The intervals of any one stack, named beforehand, hold together at the campaign's confidence.
     """
-    everything = log_table(view, workload, view.stacks)
+    everything = primary_table(view, workload, view.stacks)
     rows = [row for row in range(len(view.stacks)) if not np.isnan(everything[row]).all()]
     table = everything[rows]
     known, level = prior(table), level_of(view.rule.confidence, len(rows))

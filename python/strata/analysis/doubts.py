@@ -11,8 +11,7 @@ from strata.analysis.additive import Posterior
 from strata.analysis.belief import INTERVAL_Z, Belief, unexplained
 from strata.analysis.checks import DRIFT_RANGE, Caution
 from strata.analysis.evidence import Evidence, belief_of, evidence
-from strata.analysis.objective import weights_of
-from strata.analysis.verdict import listed, percent
+from strata.analysis.verdict import listed, of_loads, percent
 from strata.model import View
 
 MANY_VISITS = 40  # of one stack: what a question may cost before it is called too fine
@@ -25,17 +24,20 @@ def warnings(view: View, weights: Sequence[float] | None = None) -> tuple[Cautio
     """
     if view.rule.design != "adaptive":
         return ()
-    found = evidence(view)
+    found = evidence(view, weights=weights)
     if not found.visited or not found.eligible.size:
         return ()
-    posteriors = found.posteriors()
-    belief = belief_of(found, posteriors, weights or weights_of(view), view.rule.within, view.seed)
-    doubts = [*_predicted(found, belief, posteriors[0])]
-    for workload, posterior in zip(view.workloads, posteriors, strict=True):
-        doubts += _unexplained(posterior, workload.text)
-        doubts += _drift(found, posterior, workload.text)
-        doubts += _noise(posterior, belief, workload.text, view.rule.within)
-    return tuple(doubts)
+    posterior = found.posterior()
+    belief = belief_of(found, posterior, view.rule.within, view.seed)
+    # The model is of the score of a visit, so a doubt of it names a workload only where there is one.
+    workload = view.workloads[0].text if len(view.workloads) == 1 else None
+    where = of_loads(view)
+    return (
+        *_predicted(found, belief, posterior),
+        *_unexplained(posterior, workload, where),
+        *_drift(found, posterior, workload, where),
+        *_noise(posterior, belief, workload, where, view.rule.within),
+    )
 
 
 def _predicted(found: Evidence, belief: Belief, posterior: Posterior) -> Iterator[Caution]:
@@ -50,20 +52,20 @@ def _predicted(found: Evidence, belief: Belief, posterior: Posterior) -> Iterato
         )
 
 
-def _unexplained(posterior: Posterior, workload: str) -> Iterator[Caution]:
+def _unexplained(posterior: Posterior, workload: str | None, where: str) -> Iterator[Caution]:
     own = float(posterior.spreads[-1])
     if unexplained(posterior):
         yield Caution(
             "unexplained",
             None,
             workload,
-            f"The factors do not explain these stacks under {workload}: what is a stack's own has a spread of "
+            f"The factors do not explain these stacks {where}: what is a stack's own has a spread of "
             f"{percent(own)}. A stack that was never built may be far better than predicted. The probability counts "
             "with a few such stacks, and is less sure here than elsewhere. Measure all of them (--design rounds).",
         )
 
 
-def _drift(found: Evidence, posterior: Posterior, workload: str) -> Iterator[Caution]:
+def _drift(found: Evidence, posterior: Posterior, workload: str | None, where: str) -> Iterator[Caution]:
     span = float(np.ptp(posterior.drift)) if posterior.drift.size > 1 else 0.0
     if span > DRIFT_RANGE:
         most = int(np.argmax(posterior.visits))
@@ -71,13 +73,13 @@ def _drift(found: Evidence, posterior: Posterior, workload: str) -> Iterator[Cau
             "drift",
             None,
             workload,
-            f"The machine changed by {percent(math.expm1(span))} over the run under {workload}, as stacks visited "
+            f"The machine changed by {percent(math.expm1(span))} over the run {where}, as stacks visited "
             f"again and again show (most often {found.stacks[most]}, {posterior.visits[most]} times). The model takes "
             "it out of the comparison; do not compare these figures with those of another day.",
         )
 
 
-def _noise(posterior: Posterior, belief: Belief, workload: str, within: float) -> Iterator[Caution]:
+def _noise(posterior: Posterior, belief: Belief, workload: str | None, where: str, within: float) -> Iterator[Caution]:
     rivals = [int(k) for k in belief.tied if posterior.visits[k] >= 2]
     if len(rivals) < 2:
         return
@@ -88,7 +90,7 @@ def _noise(posterior: Posterior, belief: Belief, workload: str, within: float) -
             "noise",
             None,
             workload,
-            f"One visit varies by {percent(spread)} under {workload}, and to tell two stacks {percent(within)} apart "
+            f"One visit varies by {percent(spread)} {where}, and to tell two stacks {percent(within)} apart "
             f"each takes about {visits} visits: the noise is too high for the question. Run longer trials, stop other "
             "work on the machine, or call more stacks equal (--within).",
         )

@@ -13,16 +13,17 @@ from dataclasses import replace
 import numpy as np
 
 from strata.analysis import certified
-from strata.analysis.additive import Posterior
+from strata.analysis.additive import Ints, Posterior
 from strata.analysis.belief import FEWEST_VISITS, WIDENING, Belief, visits_to_go
-from strata.analysis.cells import unlog
+from strata.analysis.cells import scale_sentences, unlog
 from strata.analysis.compare import Decision
 from strata.analysis.estimate import Estimate, Metrics, estimates
-from strata.analysis.evidence import Evidence, belief_of, evidence
-from strata.analysis.objective import objective_of, weights_of
+from strata.analysis.evidence import CERTIFYING, Evidence, belief_of, evidence
+from strata.analysis.objective import objective_of
 from strata.analysis.pareto import Front, front
 from strata.analysis.rank import Ranking, Row, Unranked, rank
-from strata.analysis.survivors import Standing, given_up, raced, tried
+from strata.analysis.reliability import failure_sentences, in_doubt
+from strata.analysis.survivors import Standing, raced, tried
 from strata.analysis.verdict import PREDICTED, listed, percent, probability
 from strata.model import View
 
@@ -46,6 +47,7 @@ def _behind(found: Ranking, seen: Front, view: View) -> Ranking:
         said.append("; ".join(f"{member.stack}: {member.probability:.2f}" for member in seen.members) + ".")
     if seen.without:
         said.append(f"Without figures of all of them: {listed(seen.without)}.")
+    said += failure_sentences(view, seen.doubtful)
     if found.sure is not None and found.leader is not None:
         said.append(
             f"By the primary metrics alone {found.leader} leads, P(within {percent(view.rule.within)} of the best) "
@@ -56,9 +58,9 @@ def _behind(found: Ranking, seen: Front, view: View) -> Ranking:
 
 def _ranked(view: View, weights: Sequence[float] | None, metrics: Metrics) -> Ranking:
     if view.rule.design == "adaptive":
-        found = evidence(view)
+        found = evidence(view, weights=weights)
         if found.visited and found.eligible.size:
-            return by_model(view, found, weights or weights_of(view), metrics)
+            return by_model(view, found, weights, metrics)
     if view.rule.design == "race":
         return by_race(view, weights, metrics)
     return rank(view, weights, metrics=metrics)
@@ -67,12 +69,13 @@ def _ranked(view: View, weights: Sequence[float] | None, metrics: Metrics) -> Ra
 # ---------------------------------------------------------------- by the model
 
 
-def by_model(view: View, found: Evidence, weights: Sequence[float], metrics: Metrics = "all") -> Ranking:
-    posteriors = found.posteriors()
-    belief = belief_of(found, posteriors, weights, view.rule.within, view.seed)
-    visits = posteriors[0].visits
+def by_model(view: View, found: Evidence, weights: Sequence[float] | None, metrics: Metrics = "all") -> Ranking:
+    posterior = found.posterior()
+    belief = belief_of(found, posterior, view.rule.within, view.seed)
+    visits = posterior.visits
     figures = estimates(view, metrics)
-    seen = [int(k) for k in np.flatnonzero(visits)]
+    # The figures of a stack that fails say nothing of how often it works, so it has no place among the others.
+    seen = [int(k) for k in np.flatnonzero(visits) if found.stacks[k] not in found.failing]
     seen.sort(key=lambda k: (k != belief.chosen, -belief.level[k]))
     middle = float(belief.level[seen].mean())
     tied = {int(k) for k in belief.tied}
@@ -90,10 +93,10 @@ def by_model(view: View, found: Evidence, weights: Sequence[float], metrics: Met
         )
         for k in seen
     )
-    unseen = [k for k in range(len(found.stacks)) if visits[k] == 0]
+    rest = [k for k in range(len(found.stacks)) if k not in set(seen)]
     unranked = tuple(
         Unranked(found.stacks[k], _prediction(found, belief, k), figures.get(found.stacks[k], {}))
-        for k in sorted(unseen, key=lambda k: -belief.level[k])
+        for k in sorted(rest, key=lambda k: -belief.level[k])
     )
     # As the rule itself stops: a first look at a stack may flatter it.
     settled = belief.sure >= view.rule.confidence and bool(visits[belief.chosen] >= FEWEST_VISITS)
@@ -109,8 +112,8 @@ def by_model(view: View, found: Evidence, weights: Sequence[float], metrics: Met
         tied=tuple(found.stacks[k] for k in belief.tied),
         undecided=not settled,
         rounds_needed=None,
-        sentences=_said(view, found, belief, posteriors, fresh, settled),
-        method=_method(posteriors, view),
+        sentences=_said(view, found, belief, visits, fresh, settled),
+        method=_method(posterior, view),
         sure=belief.sure,
     )
 
@@ -131,7 +134,7 @@ def _ratio(gap: float, half: float, n: int, method: str) -> Estimate:
 def _prediction(found: Evidence, belief: Belief, k: int) -> str:
     stack = found.stacks[k]
     if stack in found.failing:
-        return f"It was built and cannot be relied on: {found.failing[stack].rstrip('.')}."
+        return f"Its reliability is in doubt: {found.failing[stack]}."
     if k == belief.chosen:
         return f"Never built: predicted, not measured, by stacks that share its parts. P(best) = {belief.best[k]:.2g}."
     low, high = (-math.expm1(float(belief.gap[k]) + sign * float(belief.half[k])) for sign in (1, -1))
@@ -146,12 +149,11 @@ def _said(
     view: View,
     found: Evidence,
     belief: Belief,
-    posteriors: Sequence[Posterior],
+    visits: Ints,
     fresh: Sequence[certified.Block],
     settled: bool,
 ) -> tuple[str, ...]:
     lead, rule = found.stacks[belief.chosen], view.rule
-    visits = posteriors[0].visits
     chance = f"P(within {percent(rule.within)} of the best) {probability(belief.sure)}"
     group = [found.stacks[k] + ("" if visits[k] else PREDICTED) for k in belief.tied]
     named = lead + ("" if visits[belief.chosen] else PREDICTED)
@@ -176,8 +178,7 @@ def _said(
         to_go = visits_to_go(belief, visits, -math.log1p(-rule.within), rule.confidence)
         much = "many more visits" if to_go is None else f"about {to_go} more visits"
         said.append(f"{rule.confidence:.2f} was asked for; {much} would be needed: run it again, with time enough.")
-    if found.failing:
-        said.append(f"Not to be chosen, because they fail: {listed(sorted(found.failing))}.")
+    said += [*failure_sentences(view, found.failing), *scale_sentences(view)]
     if rule.certify:
         said.append(_certified(fresh, lead, [found.stacks[k] for k in belief.tied]))
     return tuple(said)
@@ -218,15 +219,16 @@ def _certified(fresh: Sequence[certified.Block], lead: str, tied: Sequence[str])
     )
 
 
-def _method(posteriors: Sequence[Posterior], view: View) -> str:
-    shape = posteriors[0].layout
+def _method(posterior: Posterior, view: View) -> str:
+    shape = posterior.layout
     mains = [name for name, kind in zip(shape.names, shape.kinds, strict=True) if kind.start == 0.15]
     factors = f"of {listed(mains)} and their pairs" if mains else "without factors"
-    own = max(float(posterior.spreads[-1]) for posterior in posteriors)
+    own = float(posterior.spreads[-1])
     return (
-        f"Additive model {factors}, on logarithms, with drift and robust noise; a stack's own part has a spread of "
-        f"{percent(own)}. The posterior is taken to be {WIDENING:.2f} times as wide as computed, which "
-        f"simulated campaigns say is needed. Intervals hold at 95 % one by one. Promise: the best is at most "
+        f"Additive model {factors}, of the score of each visit with all its workloads, on logarithms, with drift and "
+        f"robust noise; a stack's own part has a spread of {percent(own)}. The posterior is taken to be "
+        f"{WIDENING:.2f} times as wide as computed, which simulated campaigns say is needed. Intervals hold at 95 % "
+        f"one by one. Promise: the best is at most "
         f"{percent(view.rule.within)} above the stack named, with the probability stated."
     )
 
@@ -240,7 +242,8 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
     # Who cannot run any more is out of the race; who has no figure yet is in it, and nobody has won before its visits.
     halted = {skip.stack for skip in view.halted}
     ranked = [row.stack for row in plain.rows if row.stack not in halted]
-    stacks = ranked + [loser.stack for loser in plain.unranked if loser.stack not in halted]
+    doubtful = in_doubt(view, range(CERTIFYING))
+    stacks = ranked + [loser.stack for loser in plain.unranked if loser.stack not in halted | doubtful.keys()]
     if not ranked:
         return plain
     now = raced(view, stacks, weights)
@@ -268,7 +271,6 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
         )
     rows.sort(key=lambda row: (row.decision != "leader", not row.tied, -row.score))
     alive = [stacks[k] for k in now.alive]
-    failing = sorted(given_up(view) & set(stacks))
     return Ranking(
         rows=tuple(rows),
         unranked=plain.unranked,
@@ -279,7 +281,8 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
         rounds_needed=None,
         sentences=(
             *_race_said(view, stacks[leader], alive, now, len(stacks)),
-            *([f"Not to be chosen, because they fail: {listed(failing)}."] if failing else []),
+            *failure_sentences(view, doubtful),
+            *scale_sentences(view),
         ),
         method=(
             "Race: differences to the leader within rounds, readings far from a stack's others pulled in, intervals "

@@ -4,9 +4,10 @@ A stack is on the front when no other is at least as good in every metric and be
 Membership is the share of joint draws of all means over visits in which it is on the front. The spreads that these
 means err by are estimates too, and are drawn with them: what is usual for all stacks, from all repeats there are (few
 repeats: a wide draw), and each stack's own, pulled towards what is usual, for few visits say little about their own
-spread. The marginal of a mean is Student's t. Where no stack was visited twice nothing is known of the spread, and no
-chance is stated: only who is on the front by the single figures. Predictions of stacks that were never built are left
-out: a front of guesses would be long.
+spread. The marginal of a mean is Student's t. The metrics of a visit share its noise, so means err together, as much as
+the metrics of all visits do about their stacks' means. Where no stack was visited twice nothing is known of the spread,
+and no chance is stated: only who is on the front by the single figures. Predictions of stacks that were never built are
+left out: a front of guesses would be long. So are stacks whose reliability is in doubt.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from strata.analysis.cells import Array, Figures, figures, usable
 from strata.analysis.objective import PROVISIONING, SPACE, Chosen, find
+from strata.analysis.reliability import in_doubt
 from strata.analysis.verdict import listed
 from strata.model import View
 
@@ -50,6 +52,7 @@ class Front:
     members: tuple[Member, ...]  # likeliest first; all with more than a small chance
     unjudged: tuple[Unjudged, ...]  # in their place when nothing is known of the spread
     without: tuple[str, ...]  # stacks with visits that lack a figure
+    doubtful: Mapping[str, str]  # stacks whose reliability is in doubt, and why: on no front
     sentence: str
 
 
@@ -61,6 +64,7 @@ class _Column:
     squares: Array  # sums of squares about them
     visits: Array
     shown: Array  # the means, in the metric's unit
+    off: Mapping[int, float]  # of each visit: its figure less the stack's mean
 
     @property
     def freedom(self) -> float:
@@ -71,13 +75,16 @@ class _Column:
 def front(view: View, names: Sequence[str]) -> Front:
     """`names`: metrics, or WORKLOAD:METRIC where several workloads have it. Raises BadInput."""
     chosen = [find(name, view.workloads, view.machine_metrics) for name in names]
-    seen = {trial.stack for trial in usable(view)}
+    doubtful = in_doubt(view)
+    seen = {trial.stack for trial in usable(view)} - doubtful.keys()
     stacks = [stack for stack in view.stacks if stack in seen]
     columns = [_column(measured(view, each), stacks, each.metric.better == "lower") for each in chosen]
     there = [k for k in range(len(stacks)) if not any(math.isnan(column.level[k]) for column in columns)]
     without = tuple(stacks[k] for k in range(len(stacks)) if k not in there)
     if not there:
-        return Front(tuple(names), (), (), without, "No front: no stack has a figure of all these metrics yet.")
+        return Front(
+            tuple(names), (), (), without, doubtful, "No front: no stack has a figure of all these metrics yet."
+        )
     margin = -math.log1p(-view.rule.within)
     shown = [
         {name: float(column.shown[k]) for name, column in zip(names, columns, strict=True)} for k in range(len(stacks))
@@ -86,19 +93,20 @@ def front(view: View, names: Sequence[str]) -> Front:
     if unknown:
         best = on_front(np.array([column.level[there] for column in columns]).T, margin)
         leading = tuple(Unjudged(stacks[k], shown[k]) for k, on in zip(there, best, strict=True) if on)
-        return Front(tuple(names), (), leading, without, _unjudged(view, names, unknown, leading, len(there)))
+        return Front(tuple(names), (), leading, without, doubtful, _unjudged(view, names, unknown, leading, len(there)))
     share = _membership(columns, there, margin, np.random.default_rng([view.seed, len(usable(view))]))
     order = [int(k) for k in np.argsort(-share, kind="stable") if share[k] > 1 - view.rule.confidence]
     members = tuple(Member(stacks[there[k]], float(share[k]), shown[there[k]]) for k in order)
     likely = sum(member.probability >= LIKELY for member in members)
     skipped = {skip.stack for skip in view.skipped}
-    never = sum(stack not in skipped for stack in view.stacks) - len(stacks)
+    never = sum(stack not in skipped and stack not in doubtful for stack in view.stacks) - len(stacks)
     rest = f" {never} stacks were never built, and nothing is said of them." if never else ""
     return Front(
         tuple(names),
         members,
         (),
         without,
+        doubtful,
         f"On the front of {', '.join(names)}: {likely} of {len(there)} measured stacks, with a chance of a half or "
         f"more; {len(members) - likely} others may be.{rest}",
     )
@@ -125,11 +133,29 @@ def _membership(columns: Sequence[_Column], rows: Sequence[int], margin: float, 
     together = np.array([column.squares.sum() for column in columns])
     freedom = np.array([column.freedom for column in columns])
     count = np.zeros(len(rows))
+    root = np.linalg.cholesky(correlation([column.off for column in columns]))
     for _ in range(DRAWS):
         usual = together / chance.chisquare(freedom)
         own = (_PRIOR_FREEDOM * usual + squares) / chance.chisquare(_PRIOR_FREEDOM + visits - 1)
-        count += on_front(level + np.sqrt(own / visits) * chance.standard_normal(level.shape), margin)
+        count += on_front(level + np.sqrt(own / visits) * (chance.standard_normal(level.shape) @ root.T), margin)
     return count / DRAWS
+
+
+def correlation(off: Sequence[Mapping[int, float]]) -> Array:
+    """Of the metrics of a visit about their stacks' means, over the visits that have all of them.
+
+    Pulled towards none by the weight of as many visits as there are metrics and one more, which keeps it positive
+    definite however few visits there are.
+    """
+    common = sorted(set(off[0]).intersection(*off[1:]))
+    table = np.array([[each[visit] for each in off] for visit in common]).reshape(len(common), len(off))
+    size = np.sqrt((table**2).sum(axis=0))
+    table = table / np.where(size > 0, size, 1.0)
+    repeated = np.abs(table).sum(axis=1) > 0
+    weight = repeated.sum() / (repeated.sum() + len(off) + 1)
+    together = weight * (table.T @ table)
+    np.fill_diagonal(together, 1.0)
+    return np.asarray(together)
 
 
 def on_front(level: Array, margin: float) -> Array:
@@ -166,16 +192,24 @@ def measured(view: View, chosen: Chosen) -> Figures:
 
 
 def _column(table: Figures, stacks: Sequence[str], lower: bool) -> _Column:
-    rows = [np.array(list(table.visits.get(stack, {}).values()), dtype=float) for stack in stacks]
+    made = [table.visits.get(stack, {}) for stack in stacks]
+    rows = [np.array(list(visits.values()), dtype=float) for visits in made]
     values = [np.log(row) if table.log else row for row in rows]
     mean = np.array([float(v.mean()) if v.size else math.nan for v in values])
     squares = np.array([float(((v - v.mean()) ** 2).sum()) if v.size else 0.0 for v in values])
     # A metric that may be 0 has no ratios: its margin is a share of its usual size.
     there = mean[~np.isnan(mean)]
     usual = 1.0 if table.log or not there.size else float(np.abs(there).mean()) or 1.0
+    sign = -1.0 if lower else 1.0
+    off = {
+        visit: sign * float(value - mean[k]) / usual
+        for k, (visits, row) in enumerate(zip(made, values, strict=True))
+        for visit, value in zip(visits, row, strict=True)
+    }
     return _Column(
-        level=(-mean if lower else mean) / usual,
+        level=sign * mean / usual,
         squares=squares / usual**2,
         visits=np.array([float(v.size) for v in values]),
         shown=np.exp(mean) if table.log else mean,
+        off=off,
     )

@@ -30,7 +30,7 @@ from typing import Literal
 
 import numpy as np
 
-from strata.analysis.cells import Array, effects, log_table, score_table, unlog
+from strata.analysis.cells import Array, effects, primary_table, scale_sentences, score_table, unlog
 from strata.analysis.compare import (
     Decision,
     Difference,
@@ -44,9 +44,11 @@ from strata.analysis.compare import (
 )
 from strata.analysis.estimate import Estimate, Metrics, estimates
 from strata.analysis.evidence import CERTIFYING
+from strata.analysis.reliability import failure_sentences, in_doubt
 from strata.analysis.verdict import Facts, percent, sentences
 from strata.model import View
 
+NOT_VISITED = "It has not been visited yet."
 MOST_ROUNDS = 100  # beyond this, more rounds are no advice
 
 
@@ -75,7 +77,7 @@ class Unranked:
 @dataclass(frozen=True, slots=True)
 class Ranking:
     rows: tuple[Row, ...]  # best score first
-    unranked: tuple[Unranked, ...]  # could run, but have no score; skipped stacks are not here
+    unranked: tuple[Unranked, ...]  # could run, but have no score, or fail too often; skipped stacks are not here
     leader: str | None  # best score, whether or not that is shown; None when nothing is ranked
     best: str | None  # the leader where the data say so
     tied: tuple[str, ...]  # the leader and every stack not shown worse, best score first
@@ -96,7 +98,8 @@ def rank(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics
     figures = estimates(view, metrics)
     tried = {trial.stack for trial in view.trials if trial.round < CERTIFYING}
     tried |= {visit.stack for visit in view.failed if visit.round < CERTIFYING}
-    rows, unranked, rounds_needed = _rows(view, figures, tried, weights)
+    doubtful = in_doubt(view, range(CERTIFYING))
+    rows, unranked, rounds_needed = _rows(view, figures, tried, doubtful, weights)
     leader = rows[0].stack if rows else None
     group = [row for row in rows if row.tied]
     settled = all(row.decision in ("leader", "equivalent") for row in group)
@@ -104,7 +107,7 @@ def rank(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics
     best = leader if settled and not (waiting and len(rows) == 1) else None
     facts = Facts(
         rows=tuple((row.stack, row.ratio, row.decision, row.visits) for row in rows),
-        unranked=tuple((loser.stack, loser.reason) for loser in unranked),
+        unranked=tuple((loser.stack, loser.reason) for loser in unranked if loser.stack not in doubtful),
         best=best,
         rounds=max((row.visits for row in rows), default=0),
         rounds_needed=rounds_needed,
@@ -117,7 +120,7 @@ def rank(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics
         tied=tuple(row.stack for row in group),
         undecided=best is None,
         rounds_needed=rounds_needed,
-        sentences=sentences(view, facts),
+        sentences=(*sentences(view, facts), *failure_sentences(view, doubtful), *scale_sentences(view)),
         method=_method(view, rows),
     )
 
@@ -126,16 +129,19 @@ def _rows(
     view: View,
     figures: Mapping[str, Mapping[str, Mapping[str, Estimate]]],
     tried: AbstractSet[str],
+    doubtful: Mapping[str, str],
     weights: Sequence[float] | None,
 ) -> tuple[list[Row], list[Unranked], int | None]:
     skipped = {skip.stack for skip in view.skipped}
     stacks = [stack for stack in dict.fromkeys(view.stacks) if stack not in skipped]
     everything = score_table(view, stacks, weights)[:, :CERTIFYING]
-    has = [bool((~np.isnan(cells)).any()) for cells in everything]
+    # The figures of a stack that fails say nothing of how often it works, so it has no place among the others.
+    has = [
+        stack not in doubtful and bool((~np.isnan(cells)).any())
+        for stack, cells in zip(stacks, everything, strict=True)
+    ]
     unranked = [
-        Unranked(
-            stack, _reason(view, stack) if stack in tried else "It has not been visited yet.", figures.get(stack, {})
-        )
+        Unranked(stack, _reason(view, stack, doubtful) if stack in tried else NOT_VISITED, figures.get(stack, {}))
         for stack, scored in zip(stacks, has, strict=True)
         if not scored
     ]
@@ -150,7 +156,7 @@ def _rows(
     known = prior(table)
     gaps = differences(table, leader, known, level)
     by_workload = {
-        workload.text: _against(log_table(view, workload, names)[:, :CERTIFYING], leader, level)
+        workload.text: _against(primary_table(view, workload, names)[:, :CERTIFYING], leader, level)
         for workload in view.workloads
     }
     rows = []
@@ -203,10 +209,10 @@ def _rounds_needed(gaps: Sequence[Difference], known: Prior, level: float, withi
     return int(candidates[np.argmax(closed)]) if closed.any() else None
 
 
-def _reason(view: View, stack: str) -> str:
-    """Why a stack that was visited has no score, with the first cause that is known."""
+def _reason(view: View, stack: str, doubtful: Mapping[str, str]) -> str:
+    """Why a stack that was visited is not ranked, with the first cause that is known."""
     trials = [trial for trial in view.trials if trial.stack == stack]
-    without = [workload.text for workload in view.workloads if np.isnan(log_table(view, workload, [stack])).all()]
+    without = [workload.text for workload in view.workloads if np.isnan(primary_table(view, workload, [stack])).all()]
     causes = [visit.reason for visit in view.failed if visit.stack == stack]
     causes += [trial.reason for trial in trials if trial.reason]
     cause = f" First cause: {causes[0].rstrip('.')}." if causes else ""
@@ -216,6 +222,8 @@ def _reason(view: View, stack: str) -> str:
         return f"It has no figure that can be compared under any workload.{cause}"
     if without:
         return f"It has no figure that can be compared under {', '.join(without)}.{cause}"
+    if stack in doubtful:
+        return f"Its reliability is in doubt: {doubtful[stack]}."
     return f"No single visit of it gave a figure under every workload.{cause}"
 
 

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from strata.analysis.anytime import Prior, half_width, moderated, prior_of
 from strata.analysis.cells import Array, score_table
-from strata.analysis.evidence import CERTIFYING, FAILURES_TO_DROP, failures
+from strata.analysis.evidence import CERTIFYING
+from strata.analysis.reliability import in_doubt
 from strata.model import View
 
 FEWEST_ROUNDS = 3  # two differences say next to nothing about their spread, borrowed or not
@@ -84,9 +85,8 @@ def tried(view: View) -> dict[str, set[int]]:
 
 
 def given_up(view: View) -> set[str]:
-    """Stacks that failed too often to be visited again."""
-    found = failures(view, range(CERTIFYING))
-    return {stack for stack, visits in found.items() if len(visits) >= FAILURES_TO_DROP}
+    """Stacks that are not visited again, because their reliability is in doubt."""
+    return set(in_doubt(view, range(CERTIFYING)))
 
 
 def standing(

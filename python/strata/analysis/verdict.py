@@ -68,12 +68,17 @@ def _headline(view: View, facts: Facts) -> str:
 
 def _seen(view: View, facts: Facts) -> str:
     """ " over 2 workloads, 5 visits each"."""
-    count = len(view.workloads)
-    load = f"under {view.workloads[0].text}" if count == 1 else f"over {count} workloads"
+    load = of_loads(view)
     visits = sorted({row[3] for row in facts.rows})
     if len(visits) > 1:
         return f" {load}, {visits[0]} to {visits[-1]} visits each"
     return f" {load}, {visits[0]} visit{'s' if visits[0] != 1 else ''} each"
+
+
+def of_loads(view: View) -> str:
+    """ "over 2 workloads", or "under NAME" where there is one."""
+    count = len(view.workloads)
+    return f"under {view.workloads[0].text}" if count == 1 else f"over {count} workloads"
 
 
 def _lead(view: View, ratio: Estimate) -> str:

@@ -26,9 +26,9 @@ from strata.analysis.additive import (
     fit,
     steps_of,
 )
-from strata.analysis.belief import FEWEST_VISITS, Belief, believe, normal, visits_to_go
+from strata.analysis.belief import FEWEST_VISITS, Belief, believe, visits_to_go
 from strata.analysis.evidence import CERTIFYING, Evidence, evidence
-from strata.analysis.objective import objective_of, weights_of
+from strata.analysis.objective import objective_of
 from strata.analysis.verdict import PREDICTED, probability
 from strata.design import Batch, certify, fronts, stopped, used_up
 from strata.model import View
@@ -73,8 +73,7 @@ def start(shape: Layout, eligible: Ints, chance: np.random.Generator) -> list[in
 
 def decide(
     shape: Layout,
-    readings: Sequence[Readings],
-    weights: Sequence[float],
+    readings: Readings,
     eligible: Ints,
     *,
     margin: float,
@@ -83,15 +82,12 @@ def decide(
     cost: Array | None = None,
     drift: float = DRIFT_PER_ROOT_HOUR,
 ) -> Next:
-    """From all readings of each workload; the same for the same arguments."""
-    posteriors = [fit(shape, each, drift=drift) for each in readings]
-    chance = np.random.default_rng([seed, len(readings[0])])
-    odd = surprising(
-        posteriors, weights, [driftless(*pair) for pair in zip(posteriors, readings, strict=True)], eligible, margin
-    )
+    """From the scores of all visits; the same for the same arguments."""
+    posterior = fit(shape, readings, drift=drift)
+    chance = np.random.default_rng([seed, len(readings)])
+    odd = surprising(posterior, driftless(posterior, readings), eligible, margin)
     return choose(
-        posteriors,
-        weights,
+        posterior,
         eligible,
         margin=margin,
         confidence=confidence,
@@ -111,8 +107,7 @@ def driftless(posterior: Posterior, readings: Readings) -> Array:
 
 
 def choose(
-    posteriors: Sequence[Posterior],
-    weights: Sequence[float],
+    posterior: Posterior,
     eligible: Ints,
     *,
     margin: float,
@@ -127,14 +122,11 @@ def choose(
 
     `surprises`: stacks visited once whose only reading is better than the model expects (`surprising`).
     """
-    belief = believe(posteriors, weights, eligible, margin=margin, chance=chance)
-    visits = posteriors[0].visits
+    belief = believe(posterior, eligible, margin=margin, chance=chance)
+    visits = posterior.visits
     if belief.sure >= confidence and visits[belief.chosen] >= fewest:
         return Next((), belief, 0)
-    shares = normal(weights)
-    zero = np.zeros(visits.size)
-    known = sum((w**2 * p.variance() for w, p in zip(shares, posteriors, strict=True)), zero)
-    noise = sum((w**2 * p.noise**2 for w, p in zip(shares, posteriors, strict=True)), zero)
+    known, noise = posterior.variance(), posterior.noise**2
     price = np.ones(visits.size) if cost is None else cost / cost.mean()
     wanted = list(surprises[:_SECOND_LOOKS]) if surprises is not None else []
     if belief.sure >= confidence:
@@ -155,27 +147,17 @@ def choose(
     return Next(tuple(ordered), belief, to_go)
 
 
-def surprising(
-    posteriors: Sequence[Posterior],
-    weights: Sequence[float],
-    values: Sequence[Array],
-    eligible: Ints,
-    margin: float,
-) -> Ints:
-    """Stacks visited once that would contend if their one reading (`values`, per workload) were taken at its word.
+def surprising(posterior: Posterior, values: Array, eligible: Ints, margin: float) -> Ints:
+    """Stacks visited once that would contend if their one reading (`values`, nan: none) were taken at its word.
 
     A single good reading is the hardest to believe and the costliest to miss. Most surprising first.
     """
-    shares = normal(weights)
-    zero = np.zeros(values[0].size)
-    seen = sum((w * v for w, v in zip(shares, values, strict=True)), zero)
-    level = sum((w * p.level for w, p in zip(shares, posteriors, strict=True)), zero)
-    noise2 = sum((w**2 * p.noise**2 for w, p in zip(shares, posteriors, strict=True)), zero)
-    once = eligible[posteriors[0].visits[eligible] == 1]
-    odd = (seen[once] - level[once]) / np.sqrt(noise2[once])
-    contending = seen[once] >= level[eligible].max() - margin
+    level = posterior.level
+    once = eligible[posterior.visits[eligible] == 1]
+    odd = (values[once] - level[once]) / posterior.noise[once]
+    contending = values[once] >= level[eligible].max() - margin
     found = once[(odd > _SURPRISE) & contending]
-    return np.asarray(found[np.argsort(-(seen - level)[found], kind="stable")], dtype=np.int64)
+    return np.asarray(found[np.argsort(-(values - level)[found], kind="stable")], dtype=np.int64)
 
 
 def _challenger(belief: Belief, winners: Ints, eligible: Ints, first: int, chance: np.random.Generator) -> int:
@@ -249,7 +231,7 @@ def next_batch(
             if fresh:
                 return _certification(fresh, fresh[0][0], seconds_left, seconds_per_visit)
         return stopped(f"Stopped: {lead} is the one to choose, {sure}; {rule.confidence:.2f} was asked for.")
-    named = lead if belief.chosen in found.readings[0].stack else lead + PREDICTED
+    named = lead if belief.chosen in found.readings.stack else lead + PREDICTED
     text = f"{named} leads, {sure}; {len(belief.tied)} of {len(found.stacks)} stacks may be as good."
     visits = [found.stacks[k] for k in decided.visits]
     after = None if decided.to_go is None else max(decided.to_go - len(visits), 0)
@@ -281,7 +263,6 @@ def _decided(view: View, found: Evidence) -> tuple[Next, Belief]:
     decided = decide(
         found.shape,
         found.readings,
-        weights_of(view),
         found.eligible,
         margin=-math.log1p(-view.rule.within),
         confidence=view.rule.confidence,

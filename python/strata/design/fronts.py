@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from strata.analysis.additive import Array, Readings, fit
+from strata.analysis.additive import Array, Posterior, Readings, fit
 from strata.analysis.cells import usable
 from strata.analysis.evidence import Evidence
 from strata.analysis.objective import find
-from strata.analysis.pareto import measured, on_front
+from strata.analysis.pareto import correlation, measured, on_front
 from strata.model import View
 
 VISITS_PER_STACK = {False: 1, True: 2}  # whether the confidence is 0.9 or more
@@ -39,7 +39,7 @@ def next_visits(view: View, found: Evidence, names: Sequence[str]) -> list[int]:
         return []
     posteriors = [fit(found.shape, each, drift=found.drift) for each in readings]
     chance = np.random.default_rng([view.seed, sum(map(len, readings))])
-    drawn = np.stack([posterior.draws(chance, _DRAWS)[:, found.eligible] for posterior in posteriors], axis=-1)
+    drawn = _together(posteriors, readings, chance)[:, found.eligible]
     margin = -math.log1p(-view.rule.within)
     share = np.mean([on_front(level, margin) for level in drawn], axis=0)
     blur = np.sqrt(sum((posterior.variance() for posterior in posteriors), np.zeros(len(found.stacks))))
@@ -51,6 +51,27 @@ def next_visits(view: View, found: Evidence, names: Sequence[str]) -> list[int]:
     worth += 1e-9 * blur[found.eligible]
     order = np.argsort(-worth, kind="stable")[: min(_BATCH, left)]
     return [int(k) for k in found.eligible[order]]
+
+
+def _together(posteriors: Sequence[Posterior], readings: Sequence[Readings], chance: np.random.Generator) -> Array:
+    """Draws x stacks x metrics. The metrics of a visit share its noise, so what is not known of them errs together, as
+    much as their residuals do; each metric by itself is as its posterior says."""
+    root = np.linalg.cholesky(correlation([_residuals(*pair) for pair in zip(posteriors, readings, strict=True)]))
+    most, stacks = max(each.mean.size for each in posteriors), posteriors[0].visits.size
+    parts = chance.standard_normal((_DRAWS, most, len(posteriors))) @ root.T
+    own = chance.standard_normal((_DRAWS, stacks, len(posteriors))) @ root.T
+    drawn = [each.drawn(parts[:, : each.mean.size, i], own[..., i]) for i, each in enumerate(posteriors)]
+    return np.stack(drawn, axis=-1)
+
+
+def _residuals(posterior: Posterior, readings: Readings) -> dict[int, float]:
+    """In spreads, by stack and number of its visit."""
+    count: dict[int, int] = {}
+    found = {}
+    for k, odd in zip(readings.stack.tolist(), posterior.odd.tolist(), strict=True):
+        count[k] = count.get(k, 0) + 1
+        found[count[k] * posterior.visits.size + k] = odd
+    return found
 
 
 def _readings(view: View, found: Evidence, name: str) -> Readings:

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.analysis.cells import effects, log_table
+from strata.analysis.cells import effects, primary_table
 from strata.analysis.checks import warnings
 from strata.analysis.compare import LARGEST_WEIGHT, pairwise, prior
 from strata.analysis.evidence import CERTIFYING
+from strata.analysis.modelled import ranking
 from strata.analysis.rank import Ranking, rank
-from strata.model import FailedVisit, Metric, Outcome, Rule, Skipped, Testbed, View, WorkloadView
+from strata.model import Design, FailedVisit, Metric, Outcome, Rule, Skipped, Testbed, View, WorkloadView
 
 from .noisy_views import IOPS, TIME, campaign, exact, trial, view
 
@@ -83,7 +84,7 @@ def test_six_stacks_share_the_error_among_five_comparisons() -> None:
     seen = rank(exact(figures))
     leader = seen.leader
     assert leader is not None
-    table = log_table(exact(figures), IOPS, list(figures))
+    table = primary_table(exact(figures), IOPS, list(figures))
     known = prior(table)
     row = next(row for row in seen.rows if row.stack == "f") if leader != "f" else seen.rows[-1]
     assert row.ratio is not None and row.ratio.high is not None
@@ -262,10 +263,41 @@ def test_a_stack_without_a_figure_under_one_workload_is_not_ranked() -> None:
     assert seen.unranked[0].metrics[IOPS.text]["iops"].n == 3
 
 
-def test_a_figure_of_zero_has_no_ratio_and_is_not_ranked() -> None:
-    seen = rank(exact({"a": [1.0, 2.0], "b": [0.0, 0.0]}))
-    assert [row.stack for row in seen.rows] == ["a"]
-    assert "no figure that can be compared" in seen.unranked[0].reason
+def test_a_figure_of_zero_is_compared_by_differences_and_the_verdict_says_so() -> None:
+    higher = rank(exact({"a": [1.0, 2.0], "b": [0.0, 0.0]}))
+    assert [row.stack for row in higher.rows] == ["a", "b"]
+    visits = {"zero": [0.0, 0.0, 0.0, 4.0, 5.0], "three": [3.0] * 5}
+    trials = [
+        trial(stack, n, {"run_time": value}, workload=TIME.text)
+        for stack, values in visits.items()
+        for n, value in enumerate(values)
+    ]
+    for design in ("rounds", "race", "adaptive"):
+        lower = ranking(view(list(visits), trials, workloads=(TIME,), rule=Rule(design=design)))
+        assert lower.leader == "zero", design
+        (zeros,) = [each for each in lower.sentences if each.startswith(TIME.text)]
+        assert "3 figures of run_time are 0 or less" in zeros and "by differences" in zeros
+
+
+@pytest.mark.parametrize("design", ["rounds", "race", "adaptive"])
+def test_a_stack_that_fails_often_is_not_best_in_any_design(design: Design) -> None:
+    """It is far ahead where it works, and fails in 4 of 10 visits under one of two workloads."""
+    trials = []
+    for n in range(10):
+        for stack, speed in (("good", 100.0), ("fails", 200.0), ("once", 90.0)):
+            broken = (stack == "fails" and n in (1, 4, 5, 8)) or (stack == "once" and n == 3)
+            trials.append(trial(stack, n, {"iops": speed + n}))
+            outcome, reason = (Outcome.FAILED, "no space left") if broken else (Outcome.OK, None)
+            trials.append(trial(stack, n, {"run_time": 9.0}, workload=TIME.text, outcome=outcome, reason=reason))
+    stacks = ["good", "fails", "once"]
+    seen = ranking(view(stacks, trials, workloads=(IOPS, TIME), rule=Rule(design=design)))
+    assert seen.leader == "good"
+    assert "fails" not in seen.tied
+    (aside,) = [loser for loser in seen.unranked if loser.stack == "fails"]
+    assert "4 of 10 visits failed, first cause: no space left" in aside.reason
+    said = " ".join(seen.sentences)
+    assert "Not to be chosen, because its reliability is in doubt: fails (4 of 10 visits failed" in said
+    assert "Compared by the visits with a figure under every workload: once (1 of 10 visits failed)." in said
 
 
 def test_common_rounds_are_compared_and_levels_are_fitted() -> None:
@@ -290,6 +322,7 @@ def test_stacks_without_a_common_round_stay_undecided() -> None:
 def test_trials_that_are_not_ok_never_rank() -> None:
     good = [trial(s, n, {"iops": v}) for n in range(4) for s, v in (("a", 10.0 + n), ("b", 20.0 + 2 * n))]
     bad = [trial("a", 5, {"iops": 9e9}, outcome=outcome) for outcome in (Outcome.INVALID, Outcome.FAILED)]
+    bad = bad[:1]  # two such visits, and its reliability would be in doubt
     assert rank(view(["a", "b"], good)).rows == rank(view(["a", "b"], good + bad)).rows
 
 
@@ -404,7 +437,7 @@ def test_a_row_says_how_it_does_under_each_workload() -> None:
 
 def test_the_prior_needs_four_stacks_and_some_variance() -> None:
     def table(view_: View) -> object:
-        return log_table(view_, IOPS, view_.stacks)
+        return primary_table(view_, IOPS, view_.stacks)
 
     noisy = campaign(dict.fromkeys("abcdef", 0.0), 3)
     assert 0 < prior(table(noisy)).df <= LARGEST_WEIGHT  # type: ignore[arg-type]
@@ -417,7 +450,7 @@ def test_other_pairs_never_weigh_more_than_two_degrees_of_freedom() -> None:
     alike = exact(
         {name: [math.exp(0.1 * math.sin(7 * i + 3 * j)) for j in range(5)] for i, name in enumerate("abcdef")}
     )
-    assert prior(log_table(alike, IOPS, alike.stacks)).df == 2.0
+    assert prior(primary_table(alike, IOPS, alike.stacks)).df == 2.0
 
 
 def test_the_prior_is_smyths() -> None:
@@ -426,7 +459,7 @@ def test_the_prior_is_smyths() -> None:
     from scipy.special import digamma, polygamma
 
     data = campaign(dict.fromkeys("abcdefgh", 0.0), 8)
-    table = log_table(data, IOPS, data.stacks)
+    table = primary_table(data, IOPS, data.stacks)
     known = prior(table)
     logs = [
         np.log(np.var(table[i] - table[j], ddof=1)) - digamma(2) + np.log(2) for i in range(8) for j in range(i + 1, 8)

@@ -36,7 +36,7 @@ def run_adaptive(
     while True:
         stack, value, hour = (np.array(column) for column in zip(*made, strict=True))
         readings = additive.Readings(stack.astype(np.int64), value, hour)
-        decided = adaptive.decide(shape, [readings], [1.0], eligible, margin=margin, confidence=confidence, seed=seed)
+        decided = adaptive.decide(shape, readings, eligible, margin=margin, confidence=confidence, seed=seed)
         if not decided.visits or len(made) >= MOST_VISITS_PER_STACK * stacks:
             break
         for k in decided.visits:

@@ -1,0 +1,109 @@
+"""Which stacks fail too often to be chosen: one rule, the same for rounds, race, adaptive and a front.
+
+A visit fails when it gives no figure under one of the workloads or more, whatever the cause: the build failed, a
+program failed, or a check rejected the figure. The figures of a stack's other visits say nothing of how often it works,
+so a stack whose reliability is in doubt is not the best, whatever they are; race and adaptive do not visit it again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from strata.analysis.cells import usable
+from strata.analysis.verdict import listed
+from strata.model import TrialResult, View
+
+FEWEST_FAILURES = 2  # one may be the machine's fault
+DOUBTFUL_SHARE = 0.2  # of a stack's visits
+
+
+def in_doubt(view: View, rounds: range | None = None) -> dict[str, str]:
+    """Stacks whose reliability is in doubt: failed visits, of how many, and the first cause.
+
+    `rounds`: count visits of these alone; None: of all.
+    """
+    made = _visits(view, rounds)
+    return {
+        stack: f"{_share(failed, made[stack])}, first cause: {next(iter(failed.values())).rstrip('.')}"
+        for stack, failed in failures(view, rounds).items()
+        if len(failed) >= FEWEST_FAILURES and len(failed) >= DOUBTFUL_SHARE * len(made[stack])
+    }
+
+
+def failures(view: View, rounds: range | None = None) -> dict[str, dict[int, str]]:
+    """Stack -> its visits without a figure under every workload -> the first cause."""
+    found: dict[str, dict[int, str]] = {}
+    for visit in view.failed:
+        if rounds is None or visit.round in rounds:
+            found.setdefault(visit.stack, {})[visit.visit] = visit.reason
+    complete = complete_visits(view)
+    trials = sorted(view.trials, key=lambda trial: trial.order)
+    of_visit: dict[tuple[str, int], list[TrialResult]] = {}
+    for trial in trials:
+        if trial.visit not in complete and (rounds is None or trial.round in rounds):
+            of_visit.setdefault((trial.stack, trial.visit), []).append(trial)
+    for (stack, visit_), made in of_visit.items():
+        found.setdefault(stack, {}).setdefault(visit_, _cause(view, made))
+    return found
+
+
+def complete_visits(view: View) -> set[int]:
+    """Visits with a figure under every workload."""
+    primary = {workload.text: workload.primary.name for workload in view.workloads}
+    have: dict[int, set[str]] = {}
+    for trial in usable(view):
+        if math.isfinite(trial.metrics.get(primary.get(trial.workload, ""), math.nan)):
+            have.setdefault(trial.visit, set()).add(trial.workload)
+    return {visit for visit, texts in have.items() if len(texts) == len(primary)}
+
+
+def failure_sentences(view: View, doubtful: Mapping[str, str]) -> list[str]:
+    """For the verdict. `doubtful`: of `in_doubt`."""
+    said = []
+    if doubtful:
+        causes = [f"{stack} ({why})" for stack, why in sorted(doubtful.items())]
+        one = len(causes) == 1
+        said.append(
+            f"Not to be chosen, because {'its' if one else 'their'} reliability is in doubt: {listed(causes)}. "
+            "Find the cause first."
+        )
+    made = _visits(view, None)
+    rest = [
+        f"{stack} ({_share(failed, made[stack])})"
+        for stack, failed in sorted(failures(view).items())
+        if stack not in doubtful and len(failed) < len(made[stack])
+    ]
+    if rest:
+        said.append(f"Compared by the visits with a figure under every workload: {listed(rest)}.")
+    return said
+
+
+def _share(failed: Mapping[int, str], made: set[int]) -> str:
+    return f"{len(failed)} of {len(made)} visits failed"
+
+
+def _visits(view: View, rounds: range | None) -> dict[str, set[int]]:
+    every = [(each.stack, each.visit, each.round) for each in view.trials]
+    every += [(each.stack, each.visit, each.round) for each in view.failed]
+    made: dict[str, set[int]] = {}
+    for stack, visit, number in every:
+        if rounds is None or number in rounds:
+            made.setdefault(stack, set()).add(visit)
+    return made
+
+
+def _cause(view: View, made: Sequence[TrialResult]) -> str:
+    """Of a visit that lacks a figure: what its first trial that failed says, else which workload has none."""
+    told = [trial.reason for trial in made if trial.reason]
+    if told:
+        return told[0]
+    usable_ones = usable(replace(view, trials=tuple(made)))
+    have = {trial.workload for trial in usable_ones if _has_figure(view, trial)}
+    return f"no figure under {listed([load.text for load in view.workloads if load.text not in have])}"
+
+
+def _has_figure(view: View, trial: TrialResult) -> bool:
+    primary = {workload.text: workload.primary.name for workload in view.workloads}
+    return math.isfinite(trial.metrics.get(primary.get(trial.workload, ""), math.nan))
