@@ -121,6 +121,11 @@ class LayerInfo:
     brought: tuple[Brought, ...] = ()  # what `strata doctor` lists by itself
 
 
+Merge = Literal["sum", "mean", "largest", "smallest", "worst", "none"]
+"""How the figures of several tenants become one. "worst" takes that of the tenant for which it is worst, under a name
+of its own, since it is not the figure of all: percentiles have no sum and no mean. "none": there is no figure of all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A named figure, declared once. `unit` is UCUM-like text: "IOPS", "MiB/s", "ms", "s", "%", "bytes"."""
@@ -129,6 +134,7 @@ class Metric:
     unit: str
     better: Literal["higher", "lower", "neither"]
     about: str = ""
+    merge: Merge = field(default="worst", compare=False)  # not stored, and so no part of what is compared
 
 
 @dataclass(frozen=True, slots=True)

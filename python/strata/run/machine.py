@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from strata.errors import WorkloadFailed
-from strata.model import Measured, Metric
+from strata.model import Measured, Merge, Metric
 
 FLUSH = Metric(
     "host.flush_s",
@@ -39,21 +39,27 @@ HOST_METRICS = (
 
 # Of a trial inside a guest, where the figures of `host` are those of the machine that carries the guest.
 GUEST_METRICS = (
-    Metric("guest.cpu_busy_pct", "%", "lower", "processor time in use, all processors, of the guest"),
-    Metric("guest.cpu_user_s", "s", "lower", "processor time in user mode, of the guest"),
-    Metric("guest.cpu_system_s", "s", "lower", "processor time in the guest's kernel, interrupts included"),
-    Metric("guest.cpu_iowait_pct", "%", "lower", "idle processor time with I/O outstanding, of the guest"),
-    Metric("guest.qemu_cpu_s", "s", "lower", "processor time of the QEMU process, the guest's own included"),
+    Metric("guest.cpu_busy_pct", "%", "lower", "processor time in use, all processors, of the guest", merge="mean"),
+    Metric("guest.cpu_user_s", "s", "lower", "processor time in user mode, of the guest", merge="sum"),
+    Metric(
+        "guest.cpu_system_s", "s", "lower", "processor time in the guest's kernel, interrupts included", merge="sum"
+    ),
+    Metric(
+        "guest.cpu_iowait_pct", "%", "lower", "idle processor time with I/O outstanding, of the guest", merge="mean"
+    ),
+    Metric(
+        "guest.qemu_cpu_s", "s", "lower", "processor time of the QEMU process, the guest's own included", merge="sum"
+    ),
 )
 
-_DEVICE_METRICS = (
-    ("reads", "count", "lower", "read requests"),
-    ("writes", "count", "lower", "write requests"),
-    ("read_bytes", "bytes", "lower", "bytes read"),
-    ("write_bytes", "bytes", "lower", "bytes written"),
-    ("flushes", "count", "lower", "flush requests"),
-    ("busy_pct", "%", "neither", "share of the time with a request in flight"),
-    ("in_flight_mean", "count", "neither", "requests in flight, mean of the samples"),
+_DEVICE_METRICS: tuple[tuple[str, str, Literal["lower", "neither"], str, Merge], ...] = (
+    ("reads", "count", "lower", "read requests", "sum"),
+    ("writes", "count", "lower", "write requests", "sum"),
+    ("read_bytes", "bytes", "lower", "bytes read", "sum"),
+    ("write_bytes", "bytes", "lower", "bytes written", "sum"),
+    ("flushes", "count", "lower", "flush requests", "sum"),
+    ("busy_pct", "%", "neither", "share of the time with a request in flight", "mean"),
+    ("in_flight_mean", "count", "neither", "requests in flight, mean of the samples", "sum"),
 )
 
 # Samples come a little early or late.
@@ -75,9 +81,16 @@ class Samples:
 def device_metrics(layer: str) -> tuple[Metric, ...]:
     """What is recorded of the block devices of one kind of layer, added up over its devices."""
     return tuple(
-        Metric(f"{layer}.{name}", unit, better, f"{about}, devices of the layer {layer}")  # type: ignore[arg-type]
-        for name, unit, better, about in _DEVICE_METRICS
+        Metric(f"{layer}.{name}", unit, better, f"{about}, devices of the layer {layer}", merge)
+        for name, unit, better, about, merge in _DEVICE_METRICS
     )
+
+
+def merge_of(name: str) -> Merge:
+    """How a figure of the tenants' guests and devices becomes one of all."""
+    known: dict[str, Merge] = {metric.name: metric.merge for metric in GUEST_METRICS}
+    devices: dict[str, Merge] = {counter: merge for counter, *_, merge in _DEVICE_METRICS}
+    return known.get(name) or devices.get(name.rpartition(".")[2]) or "none"
 
 
 def parse(text: str | None, said: str = "") -> Samples:

@@ -27,6 +27,7 @@ from strata.run import (
     layout,
     leaks,
     limits,
+    merging,
     together,
     told_by_layers,
     trial,
@@ -311,7 +312,7 @@ def _trials(
         else:
             _, workload, primary = loads[0]
             metrics = (primary, *workload.info.metrics)
-            results = [together.merged(found, [part.tenant for part in parts], metrics)]
+            results = [merging.merged(found, [part.tenant for part in parts], metrics)]
     else:
         (part,) = parts
         ran = trial.run(part.bench, part.workload, part.call, part.target, part.scratch, seed)
