@@ -123,7 +123,7 @@ class LayerInfo:
 
 Merge = Literal["sum", "mean", "largest", "smallest", "worst", "none"]
 """How the figures of several tenants become one. "worst" takes that of the tenant for which it is worst, under a name
-of its own, since it is not the figure of all: percentiles have no sum and no mean. "none": there is no figure of all."""
+of its own, since it is not that of all: percentiles have no sum and no mean. "none": there is no figure of all."""
 
 
 @dataclass(frozen=True, slots=True)
