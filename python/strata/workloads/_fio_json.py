@@ -203,7 +203,8 @@ def _latencies(way: str, figures: Mapping[str, Any]) -> Iterator[tuple[str, floa
     percentiles = lat_ns.get("percentile") or figures.get("clat_ns", {}).get("percentile", {})
     for name, key in _PERCENTILES.items():
         if key in percentiles:
-            yield f"{way}_lat_{name}_ms", float(percentiles[key]) / _NS_PER_MS
+            # fio gives the upper end of the histogram's step, which may lie above the longest time, known exactly.
+            yield f"{way}_lat_{name}_ms", min(float(percentiles[key]), float(lat_ns["max"])) / _NS_PER_MS
     yield f"{way}_lat_max_ms", float(lat_ns["max"]) / _NS_PER_MS
 
 
