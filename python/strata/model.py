@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 Value = bool | int | float | str
 
@@ -558,6 +558,7 @@ class Measured:
     extra: tuple[Metric, ...] = ()  # figures a user's script named itself
     notes: tuple[str, ...] = ()  # shown beside the trial
     pattern: AccessPattern | None = None
+    raw: Mapping[str, Any] | None = None  # what it was read from, by strata/run/records.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -636,6 +637,7 @@ class TrialResult:
     series: Mapping[str, tuple[tuple[float, float], ...]]  # 1 s series of workload and machine figures
     flags: tuple[str, ...]  # "unsteady", "cached", "memory" ... each explained in the report
     notes: tuple[str, ...]
+    number: int = 0  # of its files in samples/
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ def merged(together: Together, tenants: Sequence[int], metrics: Sequence[Metric]
     first = replace(
         together.trials[0],
         commands=tuple(argv for _, each in trials for argv in each.commands),
+        raw=tuple(part for _, each in trials for part in each.raw),
         evidence=tuple(seen for _, each in trials for seen in each.evidence),
         flags=tuple(dict.fromkeys(flag for _, each in trials for flag in each.flags)),
         notes=tuple(f"tenant {tenant}: {note}" for tenant, each in trials for note in each.notes),

@@ -437,6 +437,7 @@ def _ended(part: Part, inside: bool, shared: Mapping[str, float], at: float) -> 
     settled = trial.settled_of(part.workload, part.call, measured)
     done = Done(measured, samples, None, part.start)
     own = trial.judged(part.bench, part.workload, part.call, part.plan, done, at, _typed(part), part.steps, settled, [])
+    own = replace(own, raw=tuple({**each, "tenant": part.tenant} for each in own.raw))
     figures = {name: value for name, value in (own.figures or {}).items() if name != machine.FLUSH.name}
     if not inside:  # the machine is everybody's
         figures = {name: value for name, value in figures.items() if not name.startswith(("host.", "psi."))}

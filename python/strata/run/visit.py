@@ -351,6 +351,7 @@ def _store(bench: Workbench, attempt: int, planned: PlannedVisit, load: Load, re
         figures=result.figures,
         extra=result.extra,
         series=result.series,
+        raw=result.raw,
     )
     if result.evidence:
         bench.store.add_evidence(attempt, call.text, result.evidence)
