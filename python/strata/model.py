@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 Value = bool | int | float | str
 
@@ -123,6 +123,11 @@ class LayerInfo:
     brought: tuple[Brought, ...] = ()  # what `strata doctor` lists by itself
 
 
+Merge = Literal["sum", "mean", "largest", "smallest", "worst", "none"]
+"""How the figures of several tenants become one. "worst" takes that of the tenant for which it is worst, under a name
+of its own, since it is not that of all: percentiles have no sum and no mean. "none": there is no figure of all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A named figure, declared once. `unit` is UCUM-like text: "IOPS", "MiB/s", "ms", "s", "%", "bytes"."""
@@ -131,6 +136,7 @@ class Metric:
     unit: str
     better: Literal["higher", "lower", "neither"]
     about: str = ""
+    merge: Merge = field(default="worst", compare=False)  # not stored, and so no part of what is compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -554,6 +560,7 @@ class Measured:
     extra: tuple[Metric, ...] = ()  # figures a user's script named itself
     notes: tuple[str, ...] = ()  # shown beside the trial
     pattern: AccessPattern | None = None
+    raw: Mapping[str, Any] | None = None  # what it was read from, by strata/run/records.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -632,6 +639,7 @@ class TrialResult:
     series: Mapping[str, tuple[tuple[float, float], ...]]  # 1 s series of workload and machine figures
     flags: tuple[str, ...]  # "unsteady", "cached", "memory" ... each explained in the report
     notes: tuple[str, ...]
+    number: int = 0  # of its files in samples/
 
 
 @dataclass(frozen=True, slots=True)

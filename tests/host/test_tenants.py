@@ -37,6 +37,12 @@ def test_everybody_s_load_is_added_up(tmp_path: Path) -> None:
     each = [trial.metrics[f"tenant{tenant}.iops"] for tenant in (1, 2, 3)]
     assert min(each) > 0 and trial.metrics["iops"] == pytest.approx(sum(each))
     assert trial.metrics["disk.write_bytes"] > 0 and trial.metrics["host.cpu_busy_pct"] > 0
+    longest = [trial.metrics[f"tenant{tenant}.read_lat_max_ms"] for tenant in (1, 2, 3)]
+    assert trial.metrics["read_lat_max_ms"] == max(longest)
+    assert trial.metrics["worst_tenant.read_lat_p99_ms"] >= trial.metrics["tenant1.read_lat_p99_ms"]
+    assert "read_lat_p99_ms" not in trial.metrics, "there is no percentile of percentiles"
+    verified = subprocess.run([STRATA, "verify", str(out), "--figures"], capture_output=True, text=True)
+    assert verified.returncode == 0 and "figures of 1 trial are the same" in verified.stdout, verified.stdout
     assert not list((out / "work").glob("*"))
 
 

@@ -25,7 +25,7 @@ _LARGEST_LOG = 700.0
 class Figures:
     """Values of one metric under one workload."""
 
-    log: bool  # every value is positive, so averages are geometric and intervals are ratios
+    log: bool  # every value of every stack is positive
     visits: Mapping[str, Mapping[int, float]]  # stack -> visit -> value
 
 
@@ -37,17 +37,18 @@ def usable(view: View) -> list[TrialResult]:
 def figures(trials: Iterable[TrialResult], metric: str) -> Figures:
     """`trials` are of one workload; those without the metric, or with one that is not finite, are left out."""
     values: dict[str, dict[int, list[float]]] = {}
-    log = True
+    unlogged: set[str] = set()
     for trial in trials:
         value = trial.metrics.get(metric)
         if value is None or not math.isfinite(value):
             continue
-        log = log and value > 0
+        if value <= 0:
+            unlogged.add(trial.stack)
         values.setdefault(trial.stack, {}).setdefault(trial.visit, []).append(value)
     return Figures(
-        log,
+        not unlogged,
         {
-            stack: {visit: average(several, log) for visit, several in visits.items()}
+            stack: {visit: average(several, stack not in unlogged) for visit, several in visits.items()}
             for stack, visits in values.items()
         },
     )

@@ -1,7 +1,8 @@
 """One figure with an interval for every stack, workload and metric. Visits are the replicates.
 
 Positive figures are taken on the log scale: the point is the geometric mean and the interval, Student's t on the
-logarithms, is a ratio about it. A metric that is 0 or negative anywhere under a workload is taken as it is there.
+logarithms, is a ratio about it. Where a figure of a stack is 0 or negative its figures are taken as they are; those of
+other stacks do not change how. An interval of figures that are never negative does not reach below 0.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def estimate(values: Sequence[float], confidence: float, log: bool) -> Estimate:
         return Estimate(values[0], None, None, n, method)
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in scaled) / (n - 1))
     half = t_quantile((1 + confidence) / 2, n - 1) * spread / math.sqrt(n)
-    return Estimate(back(mean), back(mean - half), back(mean + half), n, method)
+    low = back(mean - half)
+    return Estimate(back(mean), max(low, 0.0) if min(values) >= 0 else low, back(mean + half), n, method)
 
 
 def estimates(view: View, metrics: Metrics = "all") -> dict[str, dict[str, dict[str, Estimate]]]:
@@ -62,7 +64,8 @@ def estimates(view: View, metrics: Metrics = "all") -> dict[str, dict[str, dict[
         for metric in _names(view, workload, trials, metrics):
             table = figures(trials, metric)
             for stack, visits in table.visits.items():
-                cell = estimate(list(visits.values()), view.rule.confidence, table.log)
+                values = list(visits.values())
+                cell = estimate(values, view.rule.confidence, all(value > 0 for value in values))
                 result.setdefault(stack, {}).setdefault(workload, {})[metric] = cell
     return result
 

@@ -372,12 +372,18 @@ def verify(
         Path | None, typer.Option("--out", metavar="DIR", help="keep the second run there; else it is thrown away")
     ] = None,
     jobs: _Jobs = 1,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="recompute the figures from the raw records of the run, of any clock")
+    ] = False,
     json: _Json = False,
 ) -> None:
     """Run an exact campaign (--clock virtual) again and compare every figure, digit by digit."""
-    from strata.cli import verify
+    from strata.cli import recomputed, verify
 
-    verify.verify_run(directory, out, jobs, json)
+    if figures:
+        recomputed.verify_figures(directory, json)
+    else:
+        verify.verify_run(directory, out, jobs, json)
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})

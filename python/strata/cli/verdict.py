@@ -13,6 +13,7 @@ from strata.cli import output, page_file
 from strata.errors import BadInput
 from strata.model import View
 from strata.report.model import ReportModel
+from strata.report.numbers import number
 from strata.store import reader
 
 if TYPE_CHECKING:  # the page is heavy to import, and only what writes it pays
@@ -74,7 +75,7 @@ def _front(directory: Path, metrics: str, as_json: bool) -> None:
 
 
 def _shown(figures: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+    return ", ".join(f"{name} {number(value, 4)}" for name, value in figures.items())
 
 
 def print_verdict(model: ReportModel, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 from strata.cli import output
 from strata.errors import Interrupted
+from strata.report.numbers import number
 from strata.run.progress import (
     Decided,
     Listener,
@@ -142,7 +143,7 @@ def _outcome(trial: TrialEnded) -> str:
         return f"failed: {trial.reason}"
     name, value, unit = trial.primary
     flags = f" ({', '.join(trial.flags)})" if trial.flags else ""
-    return f"{name} {value:.4g} {unit}{flags}"
+    return f"{name} {number(value, 4)} {unit}{flags}"
 
 
 class _Picture:

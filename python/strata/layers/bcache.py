@@ -84,8 +84,8 @@ INFO = LayerInfo(
         "modprobe": "kmod",
     },
     metrics=(
-        Metric("bcache.hits", "count", "higher", "I/O served by the cache, since the layer was built"),
-        Metric("bcache.misses", "count", "lower", "I/O that the cache could not serve, since the layer was built"),
+        Metric("bcache.hits", "count", "neither", "I/O served by the cache, since the layer was built"),
+        Metric("bcache.misses", "count", "neither", "I/O that the cache could not serve, since the layer was built"),
         Metric("bcache.bypassed_bytes", "bytes", "neither", "I/O that went past the cache (rounded by the kernel)"),
         Metric("bcache.dirty_bytes", "bytes", "neither", "data that only the cache holds (rounded by the kernel)"),
     ),

@@ -28,10 +28,10 @@ CHUNK_UNIT_BYTES = 32 << 10
 SECTOR_BYTES = 512
 
 _COUNTED = (
-    Metric("lvmcache.read_hits", "count", "higher", "reads answered by the cache since it was made"),
-    Metric("lvmcache.read_misses", "count", "lower", "reads answered by the volume below since it was made"),
-    Metric("lvmcache.write_hits", "count", "higher", "writes to blocks in the cache since it was made"),
-    Metric("lvmcache.write_misses", "count", "lower", "writes to blocks that were not in it, since it was made"),
+    Metric("lvmcache.read_hits", "count", "neither", "reads answered by the cache since it was made"),
+    Metric("lvmcache.read_misses", "count", "neither", "reads answered by the volume below since it was made"),
+    Metric("lvmcache.write_hits", "count", "neither", "writes to blocks in the cache since it was made"),
+    Metric("lvmcache.write_misses", "count", "neither", "writes to blocks that were not in it, since it was made"),
 )
 """What dm-cache counts, in its order. Source: Linux Documentation, device-mapper/cache.rst."""
 

@@ -253,6 +253,13 @@ class VmDriver:
                 f"QEMU refuses vm(cache={spec['cache']}, aio=native): Linux has no asynchronous I/O through the page "
                 "cache; choose cache=none or directsync, or aio=threads or io_uring."
             )
+        if spec["bus"] == "nvme" and not _CACHE[str(spec["cache"])][2]:
+            # hw/nvme/ctrl.c sets VWC whatever write-cache= says.
+            reasons.append(
+                f"vm(bus=nvme, cache={spec['cache']}) cannot be compared with other buses: QEMU's NVMe controller "
+                "always reports a write cache, so the guest sends flushes that it does not send elsewhere; choose "
+                "another bus, or cache=none, writeback or unsafe."
+            )
         reasons += io_uring_reasons(spec, facts)
         if spec["iothread"] and not str(spec["bus"]).startswith("virtio"):
             reasons.append(f"vm(bus={spec['bus']}) has no iothread; choose bus=virtio-blk or virtio-scsi, or leave it.")

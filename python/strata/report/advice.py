@@ -10,7 +10,7 @@ from strata.advice.advise import Advice, Candidate, Tradeoff
 from strata.advice.elsewhere import Elsewhere
 from strata.advice.judge import Judged
 from strata.analysis.estimate import Estimate
-from strata.report.numbers import number
+from strata.report.numbers import number, with_interval
 
 _FEW = 6  # stacks that are ruled out, of which every reason is printed
 
@@ -180,4 +180,5 @@ def _ratio(ratio: Estimate | None) -> str:
         return "not known to be"
     if ratio.low is None or ratio.high is None:
         return f"{number(ratio.point)} x"
-    return f"{number(ratio.point)} x ({number(ratio.low)} to {number(ratio.high)})"
+    point, span = with_interval(ratio.point, ratio.low, ratio.high)
+    return f"{point} x ({span})"

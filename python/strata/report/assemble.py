@@ -31,7 +31,7 @@ from strata.report.model import (
     Verdict,
     Warned,
 )
-from strata.report.numbers import MISSING, Scale, count, percent, scale_for
+from strata.report.numbers import MISSING, Scale, count, percent, scale_of
 from strata.report.sections import workload_sections
 from strata.text import cleaned
 from strata.units import human_time
@@ -94,6 +94,10 @@ def build(
             undecided=ranking.undecided,
             sure=ranking.sure,
         ),
+        weights={
+            workload.text: weight
+            for workload, weight in zip(view.workloads, weights or [1.0] * len(view.workloads), strict=True)
+        },
         caveats=() if view.facts is None else view.facts.caveats,
         testbed=machine.testbed(view),
         progress=f"{view.visits_done:,} of {count(view.visits_planned, 'visit')} done.",
@@ -113,7 +117,7 @@ def build(
         notes=tuple(
             TrialNote(trial.visit, trial.stack, trial.workload, note) for trial in view.trials for note in trial.notes
         ),
-        method=_method(view, ranking, keys),
+        method=_method(view, ranking, keys, weights),
         events=tuple(_event(event, view) for event in view.events),
         machine=machine.facts(view),
         disks=tuple(
@@ -196,7 +200,7 @@ def _ranking(view: View, standings: Sequence[Standing], best: str | None) -> Tab
     for workload in shown:
         primary = workload.primary
         known = [tables.estimate_of(standing, workload, primary) for standing in standings]
-        scale = scale_for(primary.unit, (estimate.point for estimate in known if estimate))
+        scale = scale_of(primary.name, primary.unit, (estimate.point for estimate in known if estimate))
         columns.append(Column(f"{workload.text} {primary.name}", scale.unit, primary.about, better=primary.better))
         cells.append(tables.estimate_cells(known, scale))
     marks = {"leader": "best" if best is not None else "leads"}
@@ -369,7 +373,7 @@ def _sure(view: View) -> str:
     return percent(view.rule.confidence)
 
 
-def _method(view: View, ranking: Ranking, keys: Mapping[str, str]) -> tuple[Fact, ...]:
+def _method(view: View, ranking: Ranking, keys: Mapping[str, str], weights: Sequence[float] | None) -> tuple[Fact, ...]:
     exact = view.testbed.clock == "virtual"
     facts = [
         Fact(
@@ -379,7 +383,7 @@ def _method(view: View, ranking: Ranking, keys: Mapping[str, str]) -> tuple[Fact
         *_when(view),
         Fact("Seeds", _seeds(view)) if exact else Fact("Seed of the order", str(view.seed)),
         *_order(view, keys),
-        Fact("What decides", _objective(view)),
+        Fact("What decides", _objective(view, weights)),
         Fact("How stacks are compared", ranking.method),
         Fact(
             "As good as each other",
@@ -436,11 +440,17 @@ def _when(view: View) -> Iterable[Fact]:
     yield Fact("Measured", f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC")
 
 
-def _objective(view: View) -> str:
+def _objective(view: View, weights: Sequence[float] | None) -> str:
     names = [f"{workload.primary.name} of {workload.text}" for workload in view.workloads]
     if len(names) < 2:
         return "".join(names) or MISSING
-    return f"{', '.join(names)}, with equal weights: the geometric mean of a stack's ratios to each workload's mean."
+    known = set(weights or ())
+    how = (
+        "with equal weights"
+        if len(known) < 2
+        else f"with weights {', '.join(f'{weight:g}' for weight in weights or ())}"
+    )
+    return f"{', '.join(names)}, {how}: the geometric mean of a stack's ratios to each workload's mean."
 
 
 def _order(view: View, keys: Mapping[str, str]) -> Iterable[Fact]:

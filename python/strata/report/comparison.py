@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from strata.analysis.between import Comparison, Table, Turn
 from strata.analysis.estimate import Estimate
 from strata.analysis.studies import Held, Retried, under
-from strata.report.numbers import count, number, scale_for
+from strata.report.numbers import count, number, scale_of, with_interval
 
 _CHANGES = {
     "turned": "the other way round now",
@@ -78,7 +78,9 @@ def of_findings(found: Sequence[Retried], title: str, source: str, left_out: Seq
 
 
 def _table(table: Table, first: str, second: str) -> list[str]:
-    scale = scale_for(table.metric.unit, [value for cell in table.cells for value in (cell.first, cell.second)])
+    scale = scale_of(
+        table.metric.name, table.metric.unit, [value for cell in table.cells for value in (cell.first, cell.second)]
+    )
     title = f"{table.workload}, {table.metric.name} ({scale.unit}, {table.metric.better} is better)"
     rows = [
         (number(scale.of(cell.first)), number(scale.of(cell.second)), _ratio(cell.ratio), cell.stack)
@@ -109,4 +111,5 @@ def _turns(turns: Sequence[Turn], first: str, second: str) -> list[str]:
 def _ratio(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return f"{number(estimate.point)} x (one visit: no interval)"
-    return f"{number(estimate.point)} x ({number(estimate.low)} to {number(estimate.high)})"
+    point, span = with_interval(estimate.point, estimate.low, estimate.high)
+    return f"{point} x ({span})"

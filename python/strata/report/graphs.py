@@ -8,7 +8,7 @@ from statistics import median
 
 from strata.model import Metric, TrialResult, WorkloadView
 from strata.report.model import Dot, DotChart, DotRow, Line, PercentileChart, SeriesChart, SeriesPanel, Standing
-from strata.report.numbers import Scale, count, number, scale_for
+from strata.report.numbers import Scale, count, number, scale_for, scale_of
 from strata.report.tables import estimate_of
 
 LEADING_ROWS = 12  # stacks on a chart with a row for each
@@ -29,7 +29,7 @@ def dots(
     values = [t.metrics[metric.name] for s in leading for t in by_stack.get(s.stack, ()) if metric.name in t.metrics]
     if not values:
         return None
-    scale = scale_for(metric.unit, values)
+    scale = scale_of(metric.name, metric.unit, values)
     rows = []
     for standing in leading:
         estimate = estimate_of(standing, workload, metric)
@@ -166,7 +166,7 @@ def _series_chart(
     if not any(values):
         return None
     longest = max(at for _, visits in raw for _, points in visits for at, _ in points)
-    scale = scale_for(metric.unit, values)
+    scale = scale_of(metric.name, metric.unit, values)
     width_s = max(1.0, -(-longest // SERIES_POINTS))
     panels = tuple(
         SeriesPanel(

@@ -14,7 +14,7 @@ from strata.errors import BadInput
 from strata.model import Metric, View, WorkloadView
 from strata.report import machine
 from strata.report.model import Cell, Column, Estimate, Row, Table
-from strata.report.numbers import MISSING, Scale, number, scale_for
+from strata.report.numbers import MISSING, Scale, number, scale_of
 from strata.report.tables import estimate_cells
 
 
@@ -127,7 +127,7 @@ def _table(
         for run in views
     }  # fmt: skip
     rows = [stack for stack in stacks if any(stack in column for column in found.values())]
-    scale = scale_for(metric.unit, [each.point for column in found.values() for each in column.values()])
+    scale = scale_of(metric.name, metric.unit, [each.point for column in found.values() for each in column.values()])
     columns, cells = [], []
     for key, (run, of_stack) in zip(_keys(len(views)), found.items(), strict=True):
         columns.append(Column(key, scale.unit, run, better=metric.better))

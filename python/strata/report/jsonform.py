@@ -26,6 +26,7 @@ def verdict_json(model: ReportModel) -> dict[str, Any]:
         "predicted": [stack for stack in model.verdict.tied if stack not in measured],  # of the tied: never built
         "undecided": model.verdict.undecided,
         "sure": model.verdict.sure,
+        "weights": model.weights,
         "caveats": list(model.caveats),
         "testbed": model.testbed,
         "seed": model.seed,
@@ -48,6 +49,9 @@ def verdict_json(model: ReportModel) -> dict[str, Any]:
                 "score": standing.score,
                 "best": standing.best,
                 "ratio_to_best": _estimate(standing.ratio) if standing.ratio is not None else None,
+                "against_leader": {
+                    workload: _estimate(ratio) for workload, ratio in standing.against_leader.items()
+                },  # by the deciding metric of that workload alone; above 1: better than the leader
                 "metrics": {
                     workload: {metric: _estimate(estimate) for metric, estimate in metrics.items()}
                     for workload, metrics in standing.metrics.items()
@@ -82,4 +86,5 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
         "high": estimate.high,
         "unit": estimate.unit,
         "better": estimate.better,
+        "n": estimate.n,
     }

@@ -300,6 +300,7 @@ class ReportModel:
     campaign: str
     about: str
     verdict: Verdict
+    weights: dict[str, float]  # of the workloads, that decided
     caveats: tuple[str, ...]  # stand beside every figure
     testbed: str
     progress: str

@@ -46,6 +46,16 @@ def scale_for(unit: str, values: Iterable[float | None]) -> Scale:
     return Scale(ladder[-1][1], ladder[-1][0])
 
 
+_TIMES = ("_s", "_ms", "_us", "_ns")
+
+
+def scale_of(metric: str, unit: str, values: Iterable[float | None]) -> Scale:
+    """As `scale_for`, for a column that has the name of a metric: a name that ends in a unit of time stays true."""
+    if metric.endswith(_TIMES):
+        return Scale(_SPELT.get(unit, unit))
+    return scale_for(unit, values)
+
+
 def decimals(value: float, digits: int) -> int:
     """Decimals that leave `digits` significant ones; 0 from 10**(digits-1) on."""
     if value == 0 or not math.isfinite(value):
@@ -72,6 +82,12 @@ def places_for(point: float, low: float | None, high: float | None) -> int:
     if low is None or high is None or high <= low:
         return fewest
     return min(max(decimals(high - low, 2), fewest), most)
+
+
+def with_interval(point: float, low: float, high: float) -> tuple[str, str]:
+    """The point and "LOW to HIGH", with the same decimals."""
+    places = places_for(point, low, high)
+    return number(point, places=places), f"{number(low, places=places)} to {number(high, places=places)}"
 
 
 def places_together(points: Iterable[tuple[float, float | None, float | None]]) -> int | None:

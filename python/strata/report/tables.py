@@ -8,7 +8,7 @@ from statistics import median
 
 from strata.model import Metric, StepTime, View, WorkloadView
 from strata.report.model import Cell, Column, Estimate, Row, Standing, Table
-from strata.report.numbers import MISSING, Scale, number, places_for, places_together, scale_for
+from strata.report.numbers import MISSING, Scale, number, places_for, places_together, scale_for, scale_of
 
 COLUMNS = 5  # of figures in one table: what fits a sheet of paper
 
@@ -59,7 +59,7 @@ def estimates(
     columns, cells = [], []
     for metric in metrics:
         known = [estimate_of(standing, workload, metric) for standing in standings]
-        scale = scale_for(metric.unit, (estimate.point for estimate in known if estimate))
+        scale = scale_of(metric.name, metric.unit, (estimate.point for estimate in known if estimate))
         columns.append(Column(metric.name, scale.unit, metric.about, better=metric.better))
         cells.append(estimate_cells(known, scale))
     rows = tuple(row(standing, (column[place] for column in cells)) for place, standing in enumerate(standings))

@@ -29,6 +29,10 @@ _LET_GO = 'case $(tr "\\000" " " <"/proc/$1/cmdline") in *" hold --until-end-of 
 # At most 64 MiB are written.
 _BLANK_S = 120.0
 
+_DISCARDS = ("lsblk", "--bytes", "--nodeps", "--noheadings", "--output", "DISC-MAX", "--")
+# A large disk that discards slowly.
+_DISCARD_S = 1800.0
+
 # udev, blkid and `btrfs device scan` open every device for a moment, udev just after anything was written to it.
 # So a device that is merely open is looked at again.
 _PAUSES_S = (0.1, 0.2, 0.4, 0.8)
@@ -147,6 +151,24 @@ def wipe(host: Host, disk: Disk) -> None:
     if reasons:
         raise Refused(reasons)
     _blank(host, disk, "--wipe")
+
+
+def discard(host: Host, disk: Disk) -> None:
+    """Discard all of a disk that `claim` let pass, where it can discard: each visit starts on flash in the same state,
+    whatever is built on it. blkdiscard opens it exclusively.
+
+    Raises Refused when somebody took it meanwhile, or it does not do what it says it can.
+    """
+    node = str(disk.device)
+    if device_use.read(host, *_DISCARDS, node).split() in ([], ["0"]):
+        return
+    try:
+        host.run(Command(("blkdiscard", "--", node), timeout_s=_DISCARD_S))
+    except CommandFailed as error:
+        raise Refused(
+            f"{node} says that it can discard, and blkdiscard failed ({error.stderr.strip() or error}); if nothing has "
+            "it open, switch its discards off: write 0 to its queue/discard_max_bytes in /sys/block."
+        ) from error
 
 
 def blank(host: Host, disks: Sequence[Disk]) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strata.errors import WorkloadFailed
-from strata.model import Measured, Metric
+from strata.model import Measured, Merge, Metric
 
 FLUSH = Metric(
     "host.flush_s",
@@ -22,10 +22,11 @@ FLUSH = Metric(
 
 HOST_METRICS = (
     Metric("host.cpu_busy_pct", "%", "lower", "processor time in use, all processors, of the whole machine"),
-    Metric("host.cpu_user_s", "s", "lower", "processor time in user mode, of the whole machine"),
-    Metric("host.cpu_system_s", "s", "lower", "processor time in the kernel, interrupts included"),
+    Metric("host.cpu_user_s", "s", "neither", "processor time in user mode, of the whole machine"),
+    Metric("host.cpu_system_s", "s", "neither", "processor time in the kernel, interrupts included"),
     Metric("host.cpu_iowait_pct", "%", "lower", "idle processor time with I/O outstanding"),
-    Metric("host.cpu_per_io_us", "us", "lower", "busy processor time per I/O that reached the disks"),
+    # Neither: a stack that makes more I/O of the same work divides by more.
+    Metric("host.cpu_per_io_us", "us", "neither", "busy processor time per I/O that reached the disks"),
     Metric("host.cpu_per_gib_s", "s/GiB", "lower", "busy processor time per GiB the application moved"),
     Metric("host.dirty_max_bytes", "bytes", "neither", "most data waiting in memory to be written"),
     FLUSH,
@@ -39,21 +40,28 @@ HOST_METRICS = (
 
 # Of a trial inside a guest, where the figures of `host` are those of the machine that carries the guest.
 GUEST_METRICS = (
-    Metric("guest.cpu_busy_pct", "%", "lower", "processor time in use, all processors, of the guest"),
-    Metric("guest.cpu_user_s", "s", "lower", "processor time in user mode, of the guest"),
-    Metric("guest.cpu_system_s", "s", "lower", "processor time in the guest's kernel, interrupts included"),
-    Metric("guest.cpu_iowait_pct", "%", "lower", "idle processor time with I/O outstanding, of the guest"),
-    Metric("guest.qemu_cpu_s", "s", "lower", "processor time of the QEMU process, the guest's own included"),
+    Metric("guest.cpu_busy_pct", "%", "lower", "processor time in use, all processors, of the guest", merge="mean"),
+    Metric("guest.cpu_user_s", "s", "neither", "processor time in user mode, of the guest", merge="sum"),
+    Metric(
+        "guest.cpu_system_s", "s", "neither", "processor time in the guest's kernel, interrupts included", merge="sum"
+    ),
+    Metric(
+        "guest.cpu_iowait_pct", "%", "lower", "idle processor time with I/O outstanding, of the guest", merge="mean"
+    ),
+    Metric(
+        "guest.qemu_cpu_s", "s", "neither", "processor time of the QEMU process, the guest's own included", merge="sum"
+    ),
 )
 
-_DEVICE_METRICS = (
-    ("reads", "count", "lower", "read requests"),
-    ("writes", "count", "lower", "write requests"),
-    ("read_bytes", "bytes", "lower", "bytes read"),
-    ("write_bytes", "bytes", "lower", "bytes written"),
-    ("flushes", "count", "lower", "flush requests"),
-    ("busy_pct", "%", "neither", "share of the time with a request in flight"),
-    ("in_flight_mean", "count", "neither", "requests in flight, mean of the samples"),
+# Totals are better neither way: in a trial of a fixed time the stack that does more work has more of them.
+_DEVICE_METRICS: tuple[tuple[str, str, str, Merge], ...] = (
+    ("reads", "count", "read requests, sum of the devices of the layer", "sum"),
+    ("writes", "count", "write requests, sum of the devices of the layer", "sum"),
+    ("read_bytes", "bytes", "bytes read, sum of the devices of the layer", "sum"),
+    ("write_bytes", "bytes", "bytes written, sum of the devices of the layer", "sum"),
+    ("flushes", "count", "flush requests, sum of the devices of the layer", "sum"),
+    ("busy_pct", "%", "share of the time with a request in flight, mean of the devices of the layer", "mean"),
+    ("in_flight_mean", "count", "requests in flight, mean of the samples, sum of the devices of the layer", "sum"),
 )
 
 # Samples come a little early or late.
@@ -73,11 +81,18 @@ class Samples:
 
 
 def device_metrics(layer: str) -> tuple[Metric, ...]:
-    """What is recorded of the block devices of one kind of layer, added up over its devices."""
+    """What is recorded of the block devices of one kind of layer."""
     return tuple(
-        Metric(f"{layer}.{name}", unit, better, f"{about}, devices of the layer {layer}")  # type: ignore[arg-type]
-        for name, unit, better, about in _DEVICE_METRICS
+        Metric(f"{layer}.{name}", unit, "neither", f"{about} {layer}", merge)
+        for name, unit, about, merge in _DEVICE_METRICS
     )
+
+
+def merge_of(name: str) -> Merge:
+    """How a figure of the tenants' guests and devices becomes one of all."""
+    known: dict[str, Merge] = {metric.name: metric.merge for metric in GUEST_METRICS}
+    devices: dict[str, Merge] = {counter: merge for counter, *_, merge in _DEVICE_METRICS}
+    return known.get(name) or devices.get(name.rpartition(".")[2]) or "none"
 
 
 def parse(text: str | None, said: str = "") -> Samples:
@@ -259,11 +274,8 @@ def _devices(
             found[f"{layer}.{counter}"] = spent
         elif span_s > 0:
             found[f"{layer}.busy_pct"] = spent / 10 / span_s / len(names)
-    in_flight = [
-        device["in_flight"]
-        for row in rows
-        for device in (sampled(row, name) for name in names)
-        if device and device.get("in_flight") is not None
-    ]
-    if in_flight:
-        found[f"{layer}.in_flight_mean"] = sum(in_flight) / len(in_flight)
+    in_flight = [[(sampled(row, name) or {}).get("in_flight") for name in names] for row in rows]
+    known = [[count for count in counts if count is not None] for counts in in_flight]
+    sums = [sum(counts) for counts in known if len(counts) == len(names)]
+    if sums:
+        found[f"{layer}.in_flight_mean"] = sum(sums) / len(sums)

@@ -139,6 +139,9 @@ class LastingSites:
                     f"{self.work_dir} is not a directory of this user's own, and its owner could change what is built "
                     "there; remove it, or begin another run."
                 )
+            for disk, given in zip(usable, disks, strict=True):
+                if given.device is not None:
+                    claims.discard(self.host, disk)
             yield Site(self.host, tuple(usable), self.work_dir, self.uuid, attempt)
 
     def now(self) -> float:

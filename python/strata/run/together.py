@@ -437,6 +437,7 @@ def _ended(part: Part, inside: bool, shared: Mapping[str, float], at: float) -> 
     settled = trial.settled_of(part.workload, part.call, measured)
     done = Done(measured, samples, None, part.start)
     own = trial.judged(part.bench, part.workload, part.call, part.plan, done, at, _typed(part), part.steps, settled, [])
+    own = replace(own, raw=tuple({**each, "tenant": part.tenant} for each in own.raw))
     figures = {name: value for name, value in (own.figures or {}).items() if name != machine.FLUSH.name}
     if not inside:  # the machine is everybody's
         figures = {name: value for name, value in figures.items() if not name.startswith(("host.", "psi."))}
@@ -469,39 +470,3 @@ def _total(measured: Sequence[Measured]) -> Measured:
 
 def _typed(part: Part) -> tuple[tuple[str, ...], ...]:
     return (*part.steps.until_measured(), *(command.argv for command in part.steps.remove))
-
-
-def merged(together: Together, tenants: Sequence[int], metrics: Sequence[Metric]) -> Trial:
-    """One trial out of those of all tenants under the same load: of what is better when higher the sum, of the rest
-    the mean; and every tenant's own figures beside. `metrics`: those of the load."""
-    trials = list(zip(tenants, together.trials, strict=True))
-    first = replace(
-        together.trials[0],
-        commands=tuple(argv for _, each in trials for argv in each.commands),
-        evidence=tuple(seen for _, each in trials for seen in each.evidence),
-        flags=tuple(dict.fromkeys(flag for _, each in trials for flag in each.flags)),
-        notes=tuple(f"tenant {tenant}: {note}" for tenant, each in trials for note in each.notes),
-    )
-    if first.figures is None:
-        return first
-    known = {metric.name: metric for metric in (*metrics, *(more for _, each in trials for more in each.extra))}
-    apart = {metric.name: metric for metric in machine.GUEST_METRICS} | known
-    figures: dict[str, float] = {}
-    extra = list(first.extra)
-    series: dict[str, Sequence[tuple[float, float]]] = {}
-    for name in dict.fromkeys(name for _, each in trials for name in each.figures or {}):
-        values = [(tenant, each.figures[name]) for tenant, each in trials if each.figures and name in each.figures]
-        if name in apart:
-            extra += [replace(apart[name], name=f"tenant{tenant}.{name}") for tenant, _ in values]
-            figures |= {f"tenant{tenant}.{name}": value for tenant, value in values}
-        # what the load does not know is of its guest and its devices
-        added_up = known[name].better == "higher" if name in known else not name.endswith(("_pct", "_mean"))
-        figures[name] = sum(value for _, value in values) / (1 if added_up else len(values))
-    for tenant, each in trials:
-        series |= {f"tenant{tenant}.{name}": points for name, points in (each.series or {}).items() if name in known}
-    return replace(
-        first,
-        figures={**figures, **together.figures},
-        extra=tuple(extra),
-        series={**series, **together.series},
-    )

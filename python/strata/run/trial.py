@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from strata.errors import CommandFailed, CommandTimedOut, GuestLost, VisitFailed, WorkloadFailed
 from strata.hosts import guest
@@ -25,7 +25,7 @@ from strata.model import (
     TrialPlan,
     Workload,
 )
-from strata.run import directories, machine, output, trial_files, trial_steps
+from strata.run import directories, machine, output, records, trial_files, trial_steps
 from strata.run.outside import Outside, Watched
 from strata.run.trial_steps import TrialSteps
 
@@ -57,6 +57,7 @@ class Trial:
     series: Mapping[str, Sequence[tuple[float, float]]] | None = None
     evidence: tuple[Completed, ...] = ()  # of a failed trial: what its commands said, and its files
     pattern: AccessPattern | None = None  # not stored
+    raw: tuple[Mapping[str, Any], ...] = ()  # of each load in it: what the figures were made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +175,12 @@ def judged(
     devices = [(layer, f"d{i}") for i, (layer, _) in enumerate(bench.devices)]
     found = machine.figures(samples, devices, measured)
     watched = {}
-    if bench.outside is not None and bench.host is not bench.outside.host:
+    within = bench.outside if bench.outside is not None and bench.host is not bench.outside.host else None
+    if within is not None:
         found = machine.as_guest(found)
         if outer is not None:
-            found |= bench.outside.figures(outer, measured)
-            watched = bench.outside.series(outer)
+            found |= within.figures(outer, measured)
+            watched = within.series(outer)
     if machine.from_memory(found) or bench.filesystem in directories.MEMORY:
         flags.append("memory")
     if not bench.devices and bench.outside is None:
@@ -207,6 +209,7 @@ def judged(
             **{f"machine.{name}": points for name, points in machine.series(samples).items()},
         },
         pattern=measured.pattern,
+        raw=() if measured.raw is None else (records.of_trial(measured.raw, samples, bench.devices, within, outer),),
     )
 
 
@@ -283,7 +286,8 @@ def read(
     host: Host, workload: Workload, call: Call, plan: TrialPlan, steps: TrialSteps, done: Completed
 ) -> tuple[Measured, machine.Samples]:
     """What a measured command left behind. Raises VisitFailed when there is no figure to trust."""
-    samples = machine.parse(host.read(steps.samples), done.stderr)
+    sampled = host.read(steps.samples)
+    samples = machine.parse(sampled, done.stderr)
     if samples.end.get("timed_out"):
         raise WorkloadFailed(
             f"{call.text} did not end within its limit of {plan.measure.timeout_s:g} s and was stopped; see what it "
@@ -297,7 +301,8 @@ def read(
         stderr=done.stderr,
         files={name: content for name, content in files.items() if content is not None},
     )
-    return output.measured(workload, call, left), samples
+    measured = output.measured(workload, call, left)
+    return replace(measured, raw=records.of_program(call, left, sampled)), samples
 
 
 def evidence_of(

@@ -27,6 +27,7 @@ from strata.run import (
     layout,
     leaks,
     limits,
+    merging,
     together,
     told_by_layers,
     trial,
@@ -311,7 +312,7 @@ def _trials(
         else:
             _, workload, primary = loads[0]
             metrics = (primary, *workload.info.metrics)
-            results = [together.merged(found, [part.tenant for part in parts], metrics)]
+            results = [merging.merged(found, [part.tenant for part in parts], metrics)]
     else:
         (part,) = parts
         ran = trial.run(part.bench, part.workload, part.call, part.target, part.scratch, seed)
@@ -350,6 +351,7 @@ def _store(bench: Workbench, attempt: int, planned: PlannedVisit, load: Load, re
         figures=result.figures,
         extra=result.extra,
         series=result.series,
+        raw=result.raw,
     )
     if result.evidence:
         bench.store.add_evidence(attempt, call.text, result.evidence)

@@ -376,6 +376,7 @@ def _trials(
                 series=courses,
                 flags=row.flags,
                 notes=row.notes,
+                number=row.id,
             )
         )
     return tuple(found)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from strata import parquet
 from strata.errors import StoreError
@@ -85,29 +87,42 @@ def _read(data: bytes, names: Sequence[str]) -> dict[str, tuple[tuple[float, flo
 
 
 def _content(directory: Path, trial: int) -> bytes | None:
-    """None when there is no such file. Nothing is opened through a link, and no pipe or device is waited for."""
+    """None when there is no such file."""
     path = path_of(directory, trial)
-    try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _refusal(path.parent, f"it cannot be opened as a directory ({error.strerror})") from error
-    try:
-        file = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _refusal(path, f"it cannot be opened as a file ({error.strerror})") from error
-    finally:
-        os.close(folder)
-    with os.fdopen(file, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise _refusal(path, "it is not a regular file")
+    with opened(path) as file:
+        if file is None:
+            return None
         try:
-            return parquet.read(opened)
+            return parquet.read(file)
         except ValueError as error:
             raise _refusal(path, str(error)) from error
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO | None]:
+    """A file of a trial; None when there is none. No link is followed, and no pipe or device is waited for.
+
+    Raises StoreError.
+    """
+    folder = file = None
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        file = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        wrong, kind = (path.parent, "directory") if folder is None else (path, "file")
+        raise _refusal(wrong, f"it cannot be opened as a {kind} ({error.strerror})") from error
+    finally:
+        if folder is not None:
+            os.close(folder)
+    if file is None:
+        yield None
+        return
+    with os.fdopen(file, "rb") as content:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise _refusal(path, "it is not a regular file")
+        yield content
 
 
 def _refusal(path: Path, why: str) -> StoreError:

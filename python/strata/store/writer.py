@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from strata.errors import NoRoom, StoreError
 from strata.model import LARGEST_FIGURE, Call, Command, Completed, Disk, Facts, Metric, Outcome, Rule, Stack, Testbed
 from strata.store import database, samples
+from strata.store import raw as raws
 from strata.store.encoding import decode_facts, encode_facts, encode_testbed
 from strata.store.signature import Signer
 
@@ -308,8 +309,10 @@ class Store:
         figures: Mapping[str, float] | None = None,
         extra: Sequence[Metric] = (),
         series: samples.Series | None = None,
+        raw: Sequence[raws.Part] = (),
     ) -> str | None:
-        """The trial with all its figures; its samples are on the disk before the row is. `argv`: every command.
+        """The trial with all its figures; its samples are on the disk before the row is. `argv`: every command. `raw`:
+        what the figures were made of, of each load; not kept where that is too large.
 
         Returns the reason that is stored: it fails also when `extra` does not fit what earlier trials were stored with,
         or a figure is no number that can be stored.
@@ -321,9 +324,12 @@ class Store:
                 outcome, reason = Outcome.FAILED, "; ".join([*filter(None, [reason]), unfit])
                 figures, extra = None, ()
             (trial,) = self._sql.execute("SELECT coalesce(max(id), 0) + 1 FROM trial").fetchone()
-            if series:
+            if series or raw:
                 try:
-                    samples.write(self.directory, trial, series)
+                    if series:
+                        samples.write(self.directory, trial, series)
+                    if raw:
+                        raws.write(self.directory, trial, raw)
                 except OSError as error:
                     raise NoRoom(
                         f"cannot write the samples of a trial to {self.directory} ({error.strerror}); make room there."

@@ -96,11 +96,17 @@ def read(output: TrialOutput, names: Sequence[str]) -> dict[str, Done]:
 
 def operation_metrics(operation: str, about: str) -> Iterator[Metric]:
     """What `operation_figures` gives for one operation; `about` completes "time of"."""
-    yield Metric(f"{operation}_s", "s", "lower", f"time of all of them: {about}")
+    yield Metric(f"{operation}_s", "s", "lower", f"time of all of them: {about}", merge="largest")
     yield Metric(f"{operation}_mean_ms", "ms", "lower", f"mean time of one: {about}")
     for name, share in _PERCENTILES:
         what = "longest time of one" if share == 1.0 else f"{share:.0%} of them took no longer than this"
-        yield Metric(f"{operation}_{name}_ms", "ms", "lower", f"{what}: {about}")
+        yield Metric(
+            f"{operation}_{name}_ms",
+            "ms",
+            "lower",
+            f"{what}: {about}",
+            merge="largest" if share == 1.0 else "worst",
+        )
 
 
 def operation_figures(operation: str, done: Done) -> dict[str, float]:

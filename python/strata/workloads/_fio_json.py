@@ -24,17 +24,17 @@ _PERCENTILES = {"p50": "50.000000", "p95": "95.000000", "p99": "99.000000", "p99
 
 
 def _declare() -> Iterator[Metric]:
-    yield Metric("iops", "IOPS", "higher", "reads and writes completed per second")
-    yield Metric("bandwidth", "MiB/s", "higher", "bytes read and written per second")
+    yield Metric("iops", "IOPS", "higher", "reads and writes completed per second", merge="sum")
+    yield Metric("bandwidth", "MiB/s", "higher", "bytes read and written per second", merge="sum")
     for way in ("read", "write"):
-        yield Metric(f"{way}_iops", "IOPS", "higher", f"{way}s completed per second")
-        yield Metric(f"{way}_bandwidth", "MiB/s", "higher", f"bytes of {way}s per second")
+        yield Metric(f"{way}_iops", "IOPS", "higher", f"{way}s completed per second", merge="sum")
+        yield Metric(f"{way}_bandwidth", "MiB/s", "higher", f"bytes of {way}s per second", merge="sum")
     for way, what in (("read", "a read"), ("write", "a write"), ("sync", "an fsync or fdatasync")):
         yield Metric(f"{way}_lat_mean_ms", "ms", "lower", f"mean time of {what} from its submission to its completion")
         for name in _PERCENTILES:
             yield Metric(f"{way}_lat_{name}_ms", "ms", "lower", f"{name[1:]} % of these took no longer than this")
-        yield Metric(f"{way}_lat_max_ms", "ms", "lower", f"longest time of {what}")
-    yield Metric("runtime_s", "s", "lower", "fio's own run time of its jobs, without laying out files")
+        yield Metric(f"{way}_lat_max_ms", "ms", "lower", f"longest time of {what}", merge="largest")
+    yield Metric("runtime_s", "s", "lower", "fio's own run time of its jobs, without laying out files", merge="largest")
     yield Metric("cpu_usr_pct", "%", "lower", "user time of fio's jobs, in % of one CPU per job")
     yield Metric("cpu_sys_pct", "%", "lower", "kernel time of fio's jobs, in % of one CPU per job")
 
@@ -203,7 +203,8 @@ def _latencies(way: str, figures: Mapping[str, Any]) -> Iterator[tuple[str, floa
     percentiles = lat_ns.get("percentile") or figures.get("clat_ns", {}).get("percentile", {})
     for name, key in _PERCENTILES.items():
         if key in percentiles:
-            yield f"{way}_lat_{name}_ms", float(percentiles[key]) / _NS_PER_MS
+            # fio gives the upper end of the histogram's step, which may lie above the longest time, known exactly.
+            yield f"{way}_lat_{name}_ms", min(float(percentiles[key]), float(lat_ns["max"])) / _NS_PER_MS
     yield f"{way}_lat_max_ms", float(lat_ns["max"]) / _NS_PER_MS
 
 

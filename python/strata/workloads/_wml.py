@@ -20,14 +20,20 @@ _PERCENTILES = {"p50": "p50", "p95": "p95", "p99": "p99", "p99.9": "p99_9"}
 
 
 def _declare() -> Iterator[Metric]:
-    yield Metric("ops", "1/s", "higher", "operations per second, each with weight 1: open, close, stat and delete too")
-    yield Metric("read_ops", "1/s", "higher", "reads per second; a whole file is one")
-    yield Metric("write_ops", "1/s", "higher", "writes and appends per second; a whole file is one")
-    yield Metric("bandwidth", "MiB/s", "higher", "bytes read and written per second")
+    yield Metric(
+        "ops",
+        "1/s",
+        "higher",
+        "operations per second, each with weight 1: open, close, stat and delete too",
+        merge="sum",
+    )
+    yield Metric("read_ops", "1/s", "higher", "reads per second; a whole file is one", merge="sum")
+    yield Metric("write_ops", "1/s", "higher", "writes and appends per second; a whole file is one", merge="sum")
+    yield Metric("bandwidth", "MiB/s", "higher", "bytes read and written per second", merge="sum")
     yield Metric("lat_mean_ms", "ms", "lower", "mean time of an operation")
     for name in _PERCENTILES:
         yield Metric(f"lat_{name}_ms", "ms", "lower", f"{name[1:]} % of the operations took no longer than this")
-    yield Metric("lat_max_ms", "ms", "lower", "longest time of an operation")
+    yield Metric("lat_max_ms", "ms", "lower", "longest time of an operation", merge="largest")
     yield Metric("cpu_us_per_op", "us", "lower", "CPU time of the engine, the kernel's part included, per operation")
 
 

@@ -29,7 +29,7 @@ from strata.workloads._common import declared, last_lines
 
 _OUTPUT = "output.json"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-_DURATION = Metric("duration_s", "s", "lower", "wall time of the whole script")
+_DURATION = Metric("duration_s", "s", "lower", "wall time of the whole script", merge="largest")
 _EXAMPLE = '{"requests": {"value": 120.5, "unit": "1/s", "better": "higher"}}'
 
 # exec keeps the script's own first line (#!...); a script without one is read by sh
@@ -75,7 +75,7 @@ class UserCommand:
         if name is None or name == _DURATION.name:
             return declared(self.info, _DURATION.name)
         better: Any = spec["better"]
-        return Metric(str(name), str(spec["unit"]), better, "the script's own figure")
+        return _own(str(name), str(spec["unit"]), better)
 
     def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
         script, written = f"{scratch}/script", f"{scratch}/{_OUTPUT}"
@@ -153,8 +153,14 @@ def _own_figures(text: str | None, path: str | None) -> tuple[dict[str, float], 
         if wrong or value is None:
             raise WorkloadFailed(f"the figure '{name}' of the script {path} {wrong}; write such as {_EXAMPLE}")
         values[name] = value
-        extra.append(Metric(name, unit, better, "the script's own figure"))
+        extra.append(_own(name, unit, better))
     return values, tuple(extra)
+
+
+def _own(name: str, unit: str, better: Any) -> Metric:
+    """A figure that the script names. Of those only rates can be known to add up over tenants."""
+    rate = better == "higher" and (unit.endswith("/s") or unit == "IOPS")
+    return Metric(name, unit, better, "the script's own figure", merge="sum" if rate else "worst")
 
 
 def _number(value: object) -> float | None:

@@ -42,7 +42,13 @@ class Lifecycle(_on_engine.OnEngine):
             _image.SIZE,
         ),
         metrics=(
-            Metric("lifecycle_s", "s", "lower", "time of creating, starting, stopping and removing all of them"),
+            Metric(
+                "lifecycle_s",
+                "s",
+                "lower",
+                "time of creating, starting, stopping and removing all of them",
+                merge="largest",
+            ),
             *(metric for name, about in _OPERATIONS.items() for metric in _batch.operation_metrics(name, about)),
         ),
         primary="lifecycle_s",

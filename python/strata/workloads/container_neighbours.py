@@ -78,21 +78,37 @@ _PATIENCE_S = 60.0
 
 def _figures_of(way: str) -> Iterator[Metric]:
     how = "past the page cache" if way == "direct" else "through the page cache"
-    yield Metric(f"{way}_bandwidth", "MiB/s", "higher", f"bytes per second of all containers together, {how}")
-    yield Metric(f"{way}_iops", "IOPS", "higher", f"operations per second of all containers together, {how}")
+    yield Metric(
+        f"{way}_bandwidth", "MiB/s", "higher", f"bytes per second of all containers together, {how}", merge="sum"
+    )
+    yield Metric(
+        f"{way}_iops", "IOPS", "higher", f"operations per second of all containers together, {how}", merge="sum"
+    )
     yield Metric(f"{way}_p50_bandwidth", "MiB/s", "higher", f"of the middle container, {how}")
-    yield Metric(f"{way}_min_bandwidth", "MiB/s", "higher", f"of the slowest container, {how}")
-    yield Metric(f"{way}_max_bandwidth", "MiB/s", "higher", f"of the fastest container, {how}")
+    yield Metric(f"{way}_min_bandwidth", "MiB/s", "higher", f"of the slowest container, {how}", merge="smallest")
+    yield Metric(f"{way}_max_bandwidth", "MiB/s", "higher", f"of the fastest container, {how}", merge="largest")
     yield Metric(f"{way}_fairness", "ratio", "higher", "Jain's index of their rates: 1 when all have the same, 1/count "
-                 "when one has everything")  # fmt: skip
-    yield Metric(f"{way}_iowait_pct", "%", "lower", f"idle processor time of the machine with I/O outstanding, {how}")
+                 "when one has everything", merge="none")  # fmt: skip
+    yield Metric(
+        f"{way}_iowait_pct",
+        "%",
+        "lower",
+        f"idle processor time of the machine with I/O outstanding, {how}",
+        merge="none",
+    )
     yield Metric(f"{way}_limit_ratio", "ratio", "neither", f"what the middle container got of its limit, {how}; "
-                 "without effect where it is far above 1")  # fmt: skip
+                 "without effect where it is far above 1", merge="none")  # fmt: skip
     yield Metric(f"{way}_limit_held", "ratio", "higher", "share of the containers that got no more than their limit, "
-                 "10 % allowed")  # fmt: skip
+                 "10 % allowed", merge="none")  # fmt: skip
     yield Metric(f"{way}_disk_bandwidth", "MiB/s", "neither", f"what the devices below moved, {how}, until all of it "
-                 "was on the disk")  # fmt: skip
-    yield Metric(f"{way}_disk_limit_ratio", "ratio", "neither", "that rate, of the limits of all containers together")
+                 "was on the disk", merge="none")  # fmt: skip
+    yield Metric(
+        f"{way}_disk_limit_ratio",
+        "ratio",
+        "neither",
+        "that rate, of the limits of all containers together",
+        merge="none",
+    )
 
 
 class Neighbours(_on_engine.OnEngine):
@@ -117,7 +133,7 @@ class Neighbours(_on_engine.OnEngine):
         ),
         metrics=(
             Metric("bandwidth", "MiB/s", "higher", "bytes per second of all containers together: past the page cache, "
-                   "where that is measured, or through it"),
+                   "where that is measured, or through it", merge="sum"),
             *(metric for way in _WAYS for metric in _figures_of(way)),
         ),
         primary="bandwidth",

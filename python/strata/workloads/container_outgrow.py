@@ -63,10 +63,11 @@ class Outgrow(_on_engine.OnEngine):
         ),
         metrics=(
             Metric("grown_bandwidth", "MiB/s", "higher", "bytes per second that the container could write, all of them "
-                   "on the disk"),
-            Metric("grown_bytes", "bytes", "neither", "what it could write"),
-            Metric("refused", "ratio", "neither", "1: it was refused more; 0: it stopped by itself"),
-            Metric("base_size_bytes", "bytes", "neither", "how large the engine was told to let a container's root be"),
+                   "on the disk", merge="sum"),
+            Metric("grown_bytes", "bytes", "neither", "what it could write", merge="sum"),
+            Metric("refused", "ratio", "neither", "1: it was refused more; 0: it stopped by itself", merge="none"),
+            Metric("base_size_bytes", "bytes", "neither", "how large the engine was told to let a container's root be",
+                   merge="none"),
             Metric("base_size_honoured", "ratio", "higher", "1: it was refused at its base size; 0: it grew beyond it"),
             Metric("storage_path_honoured", "ratio", "higher", "1: what it wrote was found where the engine was told "
                    "to keep containers; 0: it is elsewhere"),

@@ -51,9 +51,9 @@ class Write(_on_engine.OnEngine):
             _image.SIZE,
         ),
         metrics=(
-            Metric("write_s", "s", "lower", "time of both in all containers"),
+            Metric("write_s", "s", "lower", "time of both in all containers", merge="largest"),
             *(metric for name, about in _OPERATIONS.items() for metric in _batch.operation_metrics(name, about)),
-            Metric("small_files_per_s", "1/s", "higher", "small files written per second"),
+            Metric("small_files_per_s", "1/s", "higher", "small files written per second", merge="sum"),
         ),
         primary="write_s",
         accepts=frozenset({Kind.ENGINE}),

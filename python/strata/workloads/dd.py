@@ -45,9 +45,13 @@ class SeqwriteSync:
         ),
         params=(Param("size", ParamType.SIZE, "size of the file, in whole MiB", default=1 << 30, minimum=_MIB),),
         metrics=(
-            Metric("throughput", "MiB/s", "higher", "size of the file by the time of dd and sync together"),
-            Metric("dd_throughput", "MiB/s", "higher", "dd's own figure, without the sync: the page cache's"),
-            Metric("duration_s", "s", "lower", "wall time of dd and sync together"),
+            Metric(
+                "throughput", "MiB/s", "higher", "size of the file by the time of dd and sync together", merge="sum"
+            ),
+            Metric(
+                "dd_throughput", "MiB/s", "higher", "dd's own figure, without the sync: the page cache's", merge="sum"
+            ),
+            Metric("duration_s", "s", "lower", "wall time of dd and sync together", merge="largest"),
         ),
         primary="throughput",
         accepts=frozenset({Kind.DIRECTORY}),

@@ -23,7 +23,7 @@ from strata.probes._probe import words
 from strata.workloads._common import declared, last_lines
 
 HOLDS = Metric("holds", "ratio", "higher", "1: it was done; 0: it was tried and is not so")
-_TOOK = Metric("probe_s", "s", "lower", "how long trying it took")
+_TOOK = Metric("probe_s", "s", "lower", "how long trying it took", merge="largest")
 
 
 @dataclass(slots=True)

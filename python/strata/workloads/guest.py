@@ -30,7 +30,7 @@ class Boot:
             "Its own system is in read-only memory: of the disk only its start plays a part."
         ),
         params=(),
-        metrics=(Metric("boot_s", "s", "lower", "from the start of QEMU to the first command"),),
+        metrics=(Metric("boot_s", "s", "lower", "from the start of QEMU to the first command", merge="largest"),),
         primary="boot_s",
         accepts=frozenset({Kind.BLOCK, Kind.DIRECTORY}),
         in_guest=True,

@@ -67,7 +67,7 @@ class Install:
                 positional=True,
             ),
         ),
-        metrics=(Metric("install_s", "s", "lower", "until all of it is on the disk"),),
+        metrics=(Metric("install_s", "s", "lower", "until all of it is on the disk", merge="largest"),),
         primary="install_s",
         accepts=frozenset({Kind.DIRECTORY}),
         tools={"mmdebstrap": "mmdebstrap", "strata-packages": "a lab with the feature install"},

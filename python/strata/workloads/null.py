@@ -18,7 +18,7 @@ from strata.model import (
 )
 from strata.workloads._common import declared
 
-_DURATION = Metric("duration_s", "s", "lower", "wall time of a program that does nothing")
+_DURATION = Metric("duration_s", "s", "lower", "wall time of a program that does nothing", merge="largest")
 
 
 class Null:

@@ -234,12 +234,12 @@ class OltpComplex(_Postgres):
             *_PARAMS,
         ),
         metrics=(
-            Metric("tps", "1/s", "higher", "transactions per second"),
-            Metric("qps", "1/s", "higher", "statements per second"),
+            Metric("tps", "1/s", "higher", "transactions per second", merge="sum"),
+            Metric("qps", "1/s", "higher", "statements per second", merge="sum"),
             Metric("latency_mean_ms", "ms", "lower", "of a transaction"),
             Metric("latency_p95_ms", "ms", "lower", "of a transaction"),
-            Metric("latency_max_ms", "ms", "lower", "of a transaction"),
-            Metric("errors_per_s", "1/s", "lower", "transactions that were rolled back and tried again"),
+            Metric("latency_max_ms", "ms", "lower", "of a transaction", merge="largest"),
+            Metric("errors_per_s", "1/s", "lower", "transactions that were rolled back and tried again", merge="sum"),
         ),
         primary="tps",
         accepts=frozenset({Kind.DIRECTORY}),
@@ -294,7 +294,11 @@ class Prepare(_Postgres):
         params=_PARAMS,
         metrics=(
             Metric(
-                "duration_s", "s", "lower", "sysbench prepare and the checkpoint, without the server's start and stop"
+                "duration_s",
+                "s",
+                "lower",
+                "sysbench prepare and the checkpoint, without the server's start and stop",
+                merge="largest",
             ),
         ),
         primary="duration_s",

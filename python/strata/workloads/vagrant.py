@@ -29,7 +29,7 @@ from strata.model import (
 )
 from strata.workloads._common import declared, last_lines
 
-_UP = Metric("up_s", "s", "lower", "vagrant up, from its start until every machine runs")
+_UP = Metric("up_s", "s", "lower", "vagrant up, from its start until every machine runs", merge="largest")
 
 # More than this is not a Vagrantfile's directory, but one that it happens to lie in: a home, a repository of images.
 _MOST = 64 << 20
@@ -108,8 +108,8 @@ class Vagrant:
         params=(Param("timeout", ParamType.TIME, "stop it after this long", default=3600.0, minimum=1.0),),
         metrics=(
             _UP,
-            Metric("destroy_s", "s", "lower", "vagrant destroy of all of them"),
-            Metric("machines", "count", "neither", "machines that ran"),
+            Metric("destroy_s", "s", "lower", "vagrant destroy of all of them", merge="largest"),
+            Metric("machines", "count", "neither", "machines that ran", merge="sum"),
         ),
         primary=_UP.name,
         accepts=frozenset({Kind.DIRECTORY}),

@@ -48,11 +48,21 @@ def test_trials_of_one_visit_are_one_replicate() -> None:
     assert (cell.n, cell.point) == (2, pytest.approx(4.0))  # of 2 and 8
 
 
-def test_a_metric_that_is_zero_somewhere_is_plain_for_every_stack() -> None:
+def test_the_zero_of_one_stack_does_not_change_the_mean_of_another() -> None:
     trials = [trial("a", 0, {"errors": 0.0}), trial("a", 1, {"errors": 2.0}), trial("b", 0, {"errors": 3.0})]
     cells = estimates(view(["a", "b"], trials))
     assert cells["a"][IOPS.text]["errors"].point == 1.0
-    assert cells["a"][IOPS.text]["errors"].method == cells["b"][IOPS.text]["errors"].method == ARITHMETIC
+    assert cells["a"][IOPS.text]["errors"].method == ARITHMETIC
+    assert cells["b"][IOPS.text]["errors"].method == GEOMETRIC
+    alone = estimates(view(["b"], trials[2:]))
+    assert alone["b"][IOPS.text]["errors"] == cells["b"][IOPS.text]["errors"]
+
+
+def test_an_interval_of_what_is_never_negative_does_not_reach_below_zero() -> None:
+    trials = [trial("a", number, {"errors": value}) for number, value in enumerate((0.0, 0.0, 9.0))]
+    cell = estimates(view(["a"], trials))["a"][IOPS.text]["errors"]
+    assert (cell.point, cell.low) == (3.0, 0.0)
+    assert estimate([-1.0, 0.0, 4.0], 0.95, log=False).low < 0  # type: ignore[operator]
 
 
 def test_only_trials_that_are_ok_count_and_missing_stays_missing() -> None:

@@ -215,3 +215,15 @@ def test_a_guest_beside_the_lab_asks_for_its_programs_where_they_run() -> None:
     here = dataclasses.replace(facts(), tools={}, memory_bytes=1)
     (reason,) = drivers()["vm"].reasons_not_to_run(spec("vm", {"beside": True}), here)
     assert "qemu-storage-daemon" in reason
+
+
+@pytest.mark.parametrize("cache", ["writethrough", "directsync"])
+def test_a_disk_of_nvme_without_a_write_cache_is_refused(cache: str) -> None:
+    """QEMU's controller reports one all the same (hw/nvme/ctrl.c), so the guest goes on sending flushes."""
+    (driver,) = [each for name, each in drivers().items() if name == "vm"]
+    reasons = [
+        r for r in driver.reasons_not_to_run(spec("vm", {"bus": "nvme", "cache": cache}), facts()) if "nvme" in r
+    ]
+    assert len(reasons) == 1 and "always reports a write cache" in reasons[0]
+    for other in ({"bus": "nvme", "cache": "none"}, {"bus": "sata", "cache": cache}):
+        assert not [r for r in driver.reasons_not_to_run(spec("vm", other), facts()) if "nvme" in r]

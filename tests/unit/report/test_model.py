@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from strata import report
+from strata.analysis.rank import rank
 from strata.model import Outcome, Testbed, View
 from strata.report import verdict_json
 from strata.report.model import Cell, ReportModel, Table
@@ -243,7 +245,10 @@ def test_the_verdict_for_scripts(ordinary: ReportModel, synthetic: ModuleType) -
     first = said["ranking"][0]
     assert (first["stack"], first["visits"]) == (synthetic.XFS, 5)
     figure = first["metrics"][synthetic.FIO.text]["iops"]
-    assert set(figure) == {"point", "low", "high", "unit", "better"}
+    assert set(figure) == {"point", "low", "high", "unit", "better", "n"}
+    assert figure["n"] == 5 and said["weights"] == dict.fromkeys((w.text for w in ordinary.workloads), 1.0)
+    against = said["ranking"][1]["against_leader"]
+    assert set(against) == set(said["weights"]) and all(ratio["n"] >= 4 for ratio in against.values())
     assert figure["low"] < figure["point"] < figure["high"]
     assert said["skipped"][0]["stack"] == synthetic.F2FS
     assert said["skipped"][0]["reasons"]
@@ -404,3 +409,12 @@ def test_exact_figures_are_called_so_and_their_spread_is_of_seeds(synthetic: Mod
     real = model_of(synthetic.in_the_lab())
     assert not any("xact" in line for line in real.verdict.more)
     assert "visit to the next" in {fact.name: fact.text for fact in real.method}["Intervals of single figures"]
+
+
+def test_weights_that_decide_are_not_called_equal(synthetic: ModuleType) -> None:
+    view = synthetic.ordinary()
+    weights = [float(number) for number in range(1, len(view.workloads) + 1)]
+    model = report.build(view, rank(view, weights), (), weights)
+    (said,) = [fact.text for fact in model.method if fact.name == "What decides"]
+    assert "equal weights" not in said and "with weights 1, 2" in said
+    assert list(verdict_json(model)["weights"].values()) == weights

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.report.numbers import MISSING, Scale, count, number, percent, places_for, places_together, scale_for
+from strata.report.numbers import (
+    MISSING,
+    Scale,
+    count,
+    number,
+    percent,
+    places_for,
+    places_together,
+    scale_for,
+    scale_of,
+    with_interval,
+)
 
 
 @pytest.mark.parametrize(
@@ -93,3 +104,15 @@ def test_percent(fraction: float | None, text: str) -> None:
 
 def test_count() -> None:
     assert [count(1, "visit"), count(1200, "visit")] == ["1 visit", "1,200 visits"]
+
+
+def test_a_column_named_in_milliseconds_is_in_milliseconds() -> None:
+    assert scale_of("read_lat_max_ms", "ms", [12_345.0]) == Scale("ms")
+    assert scale_of("create_s", "s", [0.002]) == Scale("s")
+    assert scale_of("space_bytes", "bytes", [3 * 2.0**30]) == Scale("GiB", 2.0**30)
+    assert scale_of("latency", "ms", [12_345.0]) == Scale("s", 1e3)
+
+
+def test_a_point_and_its_interval_have_the_same_decimals() -> None:
+    assert with_interval(0.9996, 0.999, 1.0) == ("0.9996", "0.9990 to 1.0000")
+    assert with_interval(1.0, 0.9, 1.1) == ("1.00", "0.90 to 1.10")

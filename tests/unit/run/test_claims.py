@@ -507,3 +507,15 @@ def test_another_device_under_the_name_of_one_that_the_run_holds_is_refused(othe
     held = Disk("hdd", GIB, BY_ID, identity=f"8:16 7 {GIB} 0")
     with pytest.raises(Refused, match="is not the device any more that this run began to use"):
         claims.claim(Machine(answers), [held], ())
+
+
+def test_a_device_that_cannot_discard_is_left_as_it_is() -> None:
+    machine = Machine({"lsblk --bytes --nodeps": "0\n"})
+    claims.discard(machine, Disk("hdd", GIB, "/dev/sdb"))
+    assert not [command for command in machine.commands if command.argv[0] == "blkdiscard"]
+
+
+def test_one_that_says_it_can_and_does_not_is_refused_with_the_reason() -> None:
+    machine = Machine({"lsblk --bytes --nodeps": "4096\n", "blkdiscard": failed("Remote I/O error")})
+    with pytest.raises(Refused, match=r"/dev/sdb says that it can discard, and blkdiscard failed \(Remote I/O error\)"):
+        claims.discard(machine, Disk("hdd", GIB, "/dev/sdb"))

@@ -71,8 +71,26 @@ def test_devices_of_a_layer_add_up_and_one_that_is_gone_takes_the_sum_with_it() 
     start = row(0.0, devices={"d0": device(), "d1": device()})
     found = machine.figures(machine.parse(text(start, row(1.0, devices=both))), devices, Measured({}))
     assert found["disk.writes"] == 3
+    busy = {"d0": device(in_flight=4, busy_ms=1000), "d1": device(in_flight=2)}
+    found = machine.figures(machine.parse(text(start, row(1.0, devices=busy))), devices, Measured({}))
+    assert found["disk.in_flight_mean"] == 3, "0 and then 6, not the mean of the devices"
+    assert found["disk.busy_pct"] == 50, "as its description says, the mean of the devices"
     gone = machine.parse(text(start, row(1.0, devices={"d0": device(writes=1), "d1": None})))
     assert "disk.writes" not in machine.figures(gone, devices, Measured({}))
+
+
+def test_more_work_in_the_same_time_is_not_worse() -> None:
+    totals = {metric.name: metric.better for metric in (*machine.HOST_METRICS, *machine.GUEST_METRICS)}
+    for name in ("host.cpu_user_s", "host.cpu_system_s", "guest.cpu_user_s", "guest.qemu_cpu_s", "host.cpu_per_io_us"):
+        assert totals[name] == "neither", name
+    assert {metric.better for metric in machine.device_metrics("disk")} == {"neither"}
+    assert totals["host.cpu_per_gib_s"] == "lower", "of what the application moved"
+
+
+def test_descriptions_say_how_devices_become_one_figure() -> None:
+    about = {metric.name: metric.about for metric in machine.device_metrics("md")}
+    assert "mean of the devices" in about["md.busy_pct"]
+    assert all("sum of the devices" in text for name, text in about.items() if name != "md.busy_pct")
 
 
 def test_what_the_machine_does_not_tell_is_absent_not_zero() -> None:

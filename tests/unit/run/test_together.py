@@ -24,11 +24,11 @@ from strata.model import (
     TrialOutput,
     TrialPlan,
 )
-from strata.run import together, trial
+from strata.run import merging, together, trial
 from strata.run.outside import QEMU, Outside
 from strata.run.together import Part
 
-SPEED = Metric("speed", "MiB/s", "higher")
+SPEED = Metric("speed", "MiB/s", "higher", merge="sum")
 DELAY = Metric("delay", "ms", "lower")
 
 
@@ -84,9 +84,9 @@ def measured(windows: Mapping[int, tuple[float, float]], codes: Mapping[int, int
 
 
 def test_what_ran_together_is_added_up_and_kept_apart() -> None:
-    found = together.merged(measured({1: (100.0, 10.0), 2: (100.05, 10.0)}), [1, 2], (SPEED, DELAY))
+    found = merging.merged(measured({1: (100.0, 10.0), 2: (100.05, 10.0)}), [1, 2], (SPEED, DELAY))
     assert found.outcome is Outcome.OK and found.figures is not None
-    assert found.figures["speed"] == 3 and found.figures["delay"] == pytest.approx(7.5)
+    assert found.figures["speed"] == 3 and found.figures["worst_tenant.delay"] == 10 and "delay" not in found.figures
     assert (found.figures["tenant1.speed"], found.figures["tenant2.speed"]) == (1, 2)
     assert {"tenant1.speed", "tenant2.delay"} <= {metric.name for metric in found.extra}
     assert found.figures["tenants.overlap_pct"] == pytest.approx(99.5)
@@ -108,7 +108,7 @@ def test_one_that_fails_fails_all_with_what_everybody_said() -> None:
     found = measured({1: (100.0, 10.0), 2: (100.0, 10.0), 3: (100.0, 10.0)}, {2: 7})
     assert [each.outcome for each in found.trials] == [Outcome.FAILED] * 3
     assert {each.reason for each in found.trials} == {"tenant 2: it ended with 7"}
-    whole = together.merged(found, [1, 2, 3], (SPEED,))
+    whole = merging.merged(found, [1, 2, 3], (SPEED,))
     assert {seen.stderr for seen in whole.evidence} == {f"tenant {n} said this" for n in (1, 2, 3)}
 
 
@@ -208,7 +208,7 @@ def test_the_machine_outside_guests_counts_from_the_first_load_s_begin_to_the_la
     assert one is not None and two is not None
     assert (one[QEMU], two[QEMU]) == (12.0, 240.0)
     assert QEMU not in found.figures
-    both = together.merged(found, [1, 2], (SPEED, DELAY)).figures
+    both = merging.merged(found, [1, 2], (SPEED, DELAY)).figures
     assert both is not None
     assert both[QEMU] == one[QEMU] + two[QEMU] and both["tenant2.guest.qemu_cpu_s"] == two[QEMU]
 

@@ -24,6 +24,17 @@ def altered(output: TrialOutput, change: Callable[[dict[str, Any]], object]) -> 
     return replace(output, files={**output.files, "fio.json": json.dumps(document)})
 
 
+def test_no_percentile_is_above_the_longest_time() -> None:
+    """fio gives the upper end of a step of its histogram."""
+
+    def above(document: dict[str, Any]) -> None:
+        latency = document["jobs"][0]["write"]["lat_ns"]
+        latency["percentile"]["99.900000"] = latency["max"] + 4096
+
+    metrics = _fio_json.read(altered(RANDRW, above)).metrics
+    assert metrics["write_lat_p99.9_ms"] == metrics["write_lat_max_ms"]
+
+
 def test_every_figure_of_a_mixed_run() -> None:
     job = json.loads(RANDRW.files["fio.json"])["jobs"][0]
     measured = _fio_json.read(RANDRW)
