@@ -57,6 +57,7 @@ class Claim:
     terms: Terms
     source: str
     on_top: bool  # of a stack that ends in the layer
+    groups: Literal["", "one", "several"] = ""  # holds only of a pool of so many mirrors or single devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +84,28 @@ class Memory:
     per_tb_bytes: int  # of 10^12 bytes below
     argument: str  # of the layer, that says how many bytes more; "": none
     besides: str  # what it takes and is not counted; ""
+    unbounded: str  # why nobody can say how much; ""
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """What a layer was asked to flush is stable once it says so."""
+
+    layer: str
+    terms: Terms
+    source: str
+
+
+Combines = Literal["any", "every", "top", "plan"]
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
     features: Mapping[str, str]  # name -> what it means
+    combines: Mapping[str, Combines]  # name -> how what the levels give adds up
+    pools: frozenset[str]  # layers that give out the room of a pool
+    flushes: tuple[Flush, ...]
     claims: tuple[Claim, ...]
     risks: tuple[Risk, ...]
     memory: tuple[Memory, ...]
@@ -98,7 +115,7 @@ class Documents:
 def documents() -> Documents:
     data = YAML(typ="safe").load((files(__package__) / "data" / "documented.yaml").read_text())
     claims = [
-        Claim(layer, feature, holds, _terms(row), row["source"], bool(row.get("on_top")))
+        Claim(layer, feature, holds, _terms(row), row["source"], bool(row.get("on_top")), row.get("groups", ""))
         for layer, rows in data["claims"].items()
         for row in rows
         for holds, key in ((True, "can"), (False, "cannot"))
@@ -106,6 +123,9 @@ def documents() -> Documents:
     ]
     return Documents(
         MappingProxyType(dict(data["features"])),
+        MappingProxyType({feature: way for way, names in data["combines"].items() for feature in names}),
+        frozenset(data["pools"]),
+        tuple(Flush(row["layer"], _terms(row), row["source"]) for row in data["flushes"]),
         tuple(claims),
         tuple(
             Risk(
@@ -122,15 +142,17 @@ def documents() -> Documents:
         ),
         tuple(
             Memory(
-                row["layer"],
+                layer,
                 _terms(row),
                 int(row.get("fixed", 0)),
                 int(row.get("per_tb", 0)),
                 row.get("argument", ""),
                 row.get("besides", ""),
+                row.get("unbounded", ""),
                 row["source"],
             )
             for row in data["memory"]
+            for layer in ([row["layer"]] if isinstance(row["layer"], str) else row["layer"])
         ),
     )
 
