@@ -50,7 +50,8 @@ _FLAGS = {
     "unsteady": "The figure still rose, fell or swung at the end of the trial: it was kept, but it is less sure.",
     "cached": "Memory can hold the data set, or could not be cleared before: part of the figure is memory.",
     "limit": "More passed than the limit that the stack asks for allows: the notes of the trial say how much.",
-    "unsafe": "The stack can lose writes that it has acknowledged, and a file system with them, when power fails.",
+    "unsafe": "By documents the stack can lose writes that it has acknowledged, by a power cut or one failed device: "
+    "the notes of the trial say how.",
     "memory": "Almost no bytes reached the disk: this is the speed of memory, not of the stack.",
 }
 _MODEL_CONFIDENCE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strata.campaign import parse_stacks
-from strata.judge.risks import documented_risks
+from strata.judge.risks import documented_risks, loses_acknowledged
 from strata.layers import catalogue
 from strata.model import Stack
 from strata.published.documented import documents
@@ -63,3 +63,26 @@ def test_every_row_of_the_risks_names_arguments_that_its_layer_takes() -> None:
         assert {name for name, _ in (*risk.terms.when, *risk.terms.unless)} <= known, risk
         assert risk.severity in range(1, 6) and risk.loses in ("", "power", "device")
         assert not risk.loses or risk.severity == 5, "what loses acknowledged data is the gravest"
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("disk | ext4(nobarrier)", True),
+        ("disk | btrfs(nobarrier)", True),
+        ("disk | f2fs(nobarrier)", True),
+        ("disk | f2fs(fsync_mode=nobarrier)", True),
+        ("disk | zfs(sync=disabled)", True),
+        ("disk | zfs | zvol(sync=disabled) | ext4", True),
+        ("disk | ext4(journal=off)", True),
+        ("disk + ssd | lvmcache(writeback) | ext4", True),
+        *((f"disk | ext4 | raw | {layer}(cache={cache}) | xfs", cache == "unsafe")
+          for layer in ("qsd", "vm")
+          for cache in ("none", "writeback", "writethrough", "directsync", "unsafe")),
+        ("disk | ext4", False),
+        ("disk | zfs", False),
+        ("disk + ssd | lvmcache | ext4", False),
+    ],
+)  # fmt: skip
+def test_what_can_lose_acknowledged_data_is_what_a_run_marks_as_unsafe(text: str, marked: bool) -> None:
+    assert bool(loses_acknowledged(stack(text))) is marked
