@@ -104,6 +104,7 @@ Combines = Literal["any", "every", "top", "plan"]
 class Documents:
     features: Mapping[str, str]  # name -> what it means
     combines: Mapping[str, Combines]  # name -> how what the levels give adds up
+    instruments: frozenset[str]  # layers that compare, and are never chosen or deployed
     pools: frozenset[str]  # layers that give out the room of a pool
     flushes: tuple[Flush, ...]
     claims: tuple[Claim, ...]
@@ -124,6 +125,7 @@ def documents() -> Documents:
     return Documents(
         MappingProxyType(dict(data["features"])),
         MappingProxyType({feature: way for way, names in data["combines"].items() for feature in names}),
+        frozenset(data["instruments"]),
         frozenset(data["pools"]),
         tuple(Flush(row["layer"], _terms(row), row["source"]) for row in data["flushes"]),
         tuple(claims),
