@@ -48,6 +48,8 @@ class Cell:
 class Risk:
     text: str
     source: str
+    remedy: str = ""
+    loses: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,9 @@ def _row(key: str, text: str, view: View, names: Sequence[str], stack: Stack | N
     commands = tuple(line for line in view.commands.get(text, ()) if _SAMPLED not in line)
     ran = _scripts(view.commands.get(text, ()))
     risks = (
-        () if stack is None else tuple(Risk(f"{r.layer}: {r.text}", r.source) for r in documented_risks(stack, known))
+        ()
+        if stack is None
+        else tuple(Risk(f"{r.layer}: {r.text}", r.source, r.remedy, r.loses) for r in documented_risks(stack, known))
     )
     cells = tuple(_cell(name, found.get(name), ran) for name in names) if found else ()
     if not found and not without:

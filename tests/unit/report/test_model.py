@@ -10,8 +10,14 @@ from typing import Any
 
 import pytest
 
+from strata import report
+from strata.analysis.checks import warnings
+from strata.analysis.rank import rank
+from strata.campaign import parse_stacks
+from strata.judge.risks import documented_risks
+from strata.layers import catalogue
 from strata.model import Outcome, Testbed, View
-from strata.report import verdict_json
+from strata.report import html, markdown, terminal, verdict_json
 from strata.report.model import Cell, ReportModel, Table
 from strata.report.numbers import MISSING
 
@@ -404,3 +410,16 @@ def test_exact_figures_are_called_so_and_their_spread_is_of_seeds(synthetic: Mod
     real = model_of(synthetic.in_the_lab())
     assert not any("xact" in line for line in real.verdict.more)
     assert "visit to the next" in {fact.name: fact.text for fact in real.method}["Intervals of single figures"]
+
+
+def test_a_report_in_every_form_has_the_documented_risks_of_each_stack(synthetic: ModuleType) -> None:
+    view = synthetic.run_of({"disk | ext4(nobarrier)": 200.0, synthetic.XFS: 100.0}, rounds=5)
+    (stack,) = parse_stacks("disk | ext4(nobarrier)", catalogue())
+    risks = {stack.text: documented_risks(stack)}
+    model = report.build(view, rank(view), warnings(view), risks=risks)
+    assert f"so no choice for data that matter: {stack.text}." in " ".join(model.verdict.more)
+    (noted,) = report.verdict_json(model)["risks"][stack.text]
+    assert noted["loses"] == "power" and noted["remedy"] == "leave nobarrier out"
+    forms = [terminal.render(model, width=400), markdown.render(model), html.render(model)]
+    for text in forms:
+        assert "may destroy the file system" in text and "leave nobarrier out" in text
