@@ -58,7 +58,7 @@ def unflushed(stack: Stack, known: Documents) -> tuple[str, ...]:
     keep = [
         node.call.text
         for node in stack.top.walk()
-        if not _transparent(node, engines=True)
+        if not _transparent(node, engines=False)
         and not any(row.layer == node.call.name and row.terms.met(node.call) for row in known.flushes)
     ]
     return tuple(dict.fromkeys(keep))

@@ -127,7 +127,7 @@ def documents() -> Documents:
         MappingProxyType({feature: way for way, names in data["combines"].items() for feature in names}),
         frozenset(data["instruments"]),
         frozenset(data["pools"]),
-        tuple(Flush(row["layer"], _terms(row), row["source"]) for row in data["flushes"]),
+        tuple(Flush(layer, _terms(row), row["source"]) for row in data["flushes"] for layer in _layers(row)),
         tuple(claims),
         tuple(
             Risk(
@@ -154,9 +154,14 @@ def documents() -> Documents:
                 row["source"],
             )
             for row in data["memory"]
-            for layer in ([row["layer"]] if isinstance(row["layer"], str) else row["layer"])
+            for layer in _layers(row)
         ),
     )
+
+
+def _layers(row: Mapping[str, Any]) -> list[str]:
+    """A row may be of several layers."""
+    return [row["layer"]] if isinstance(row["layer"], str) else list(row["layer"])
 
 
 def _terms(row: Mapping[str, Any]) -> Terms:

@@ -588,7 +588,7 @@ def test_figures_of_one_visit_are_told_and_marked() -> None:
 
 def test_every_claim_is_of_a_layer_an_argument_and_a_feature_that_there_are() -> None:
     layers = catalogue()
-    for each in (*KNOWN.claims, *KNOWN.risks, *KNOWN.memory):
+    for each in (*KNOWN.claims, *KNOWN.risks, *KNOWN.memory, *KNOWN.flushes):
         params = {param.name: param for param in layers[each.layer].params}
         for name, wanted in (*each.terms.when, *each.terms.unless):
             assert name in params, (each.layer, name)

@@ -76,11 +76,28 @@ def test_the_levels_of_a_stack_combine_as_each_feature_declares(text: str, featu
         "3*disk | btrfs(raid1, metadata=raid5)",
         "3*disk | md(raid5) | ext4",
         "disk | dm(delay, read=1ms) | ext4",
+        "disk | debian(12) | ext4 | docker(devicemapper, base_size=512M)",
     ],
 )
 def test_nothing_flushed_is_lost_is_met_only_where_every_layer_is_documented_to_keep_it(text: str) -> None:
     (answer,) = judge(stack(text), Requirements(no_writeback_risk=True), drivers(), KNOWN).answers
     assert not answer.met, answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "disk | ext4",
+        "2*disk | md(raid1) | lvmthin | xfs | qcow2 | vm | ext4",
+        "disk | zfs",
+        "disk + ssd | lvmcache | btrfs",
+        "disk | xfs | docker",
+        "disk | ext4 | dir(a)",
+    ],
+)
+def test_nothing_flushed_is_lost_is_met_where_every_layer_keeps_it(text: str) -> None:
+    (answer,) = judge(stack(text), Requirements(no_writeback_risk=True), drivers(), KNOWN).answers
+    assert answer.met, answer
 
 
 @pytest.mark.parametrize(
