@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from strata.layers import drivers
-from strata.model import Kind, Node, Stack
+from strata.model import Call, Kind, Node, Stack
 from strata.probes import probes
 from strata.published.documented import Claim, Documents
 
@@ -26,10 +26,14 @@ class Documented:
 class _Level:
     """What documents say of one layer of the stack."""
 
-    name: str
+    call: Call
     yes: tuple[Claim, ...]
     no: tuple[Claim, ...]
     otherwise: tuple[Claim, ...]  # yes, were it written with other arguments
+
+    @property
+    def name(self) -> str:
+        return self.call.name
 
     @property
     def holds(self) -> bool | None:
@@ -39,7 +43,7 @@ class _Level:
     def against(self) -> str:
         if self.otherwise and not self.no:
             claim = self.otherwise[0]
-            return f"{self.name} only with {claim.terms.text or 'another layout'} ({claim.source})"
+            return f"{self.name} only with {claim.terms.missing(self.call) or 'another layout'} ({claim.source})"
         return f"{self.name} ({self.no[0].source})"
 
 
@@ -107,7 +111,7 @@ def _level(node: Node, stack: Stack, feature: str, known: Documents) -> _Level:
     no = tuple(claim for claim in met if not claim.holds)
     denied = any(claim.terms.when or claim.terms.unless or claim.groups for claim in no)
     return _Level(
-        node.call.name,
+        node.call,
         () if denied else tuple(claim for claim in met if claim.holds),
         no,
         tuple(claim for claim in claims if claim.holds and claim not in met),

@@ -41,12 +41,18 @@ class Terms:
             and not any(listed.get(name) in unwanted for name, unwanted in self.unless_properties)
         )
 
-    @property
-    def text(self) -> str:
-        """What to write for it: "compress", "profile=raid1"; "" where nothing has to be."""
-        words = [name if wanted == _SET else f"{name}={wanted[0]}" for name, wanted in self.when]
-        words += [f"no {name}" for name, _ in self.unless]
-        return ", ".join([*words, *(f"no {name}={values[0]}" for name, values in self.unless_properties)])
+    def missing(self, call: Call) -> str:
+        """What to change in a call so that they are met: "compress", "no nodatacow"; "" where they are."""
+        listed = _properties(call)
+        words = [
+            name if wanted == _SET else f"{name}={wanted[0]}"
+            for name, wanted in self.when
+            if not _is(call.values.get(name), wanted)
+        ]
+        words += [f"no {name}" for name, unwanted in self.unless if _is(call.values.get(name), unwanted)]
+        words += [f"no {name}={listed[name]}" for name, unwanted in self.unless_properties
+                  if listed.get(name) in unwanted]  # fmt: skip
+        return ", ".join(words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ def test_silence_is_no_document() -> None:
 def test_a_feature_that_needs_an_argument_says_which() -> None:
     (answer,) = judged("disk | btrfs", needs=(("compression",),)).answers
     assert not answer.met
-    assert "btrfs only with compress" in answer.why
+    assert "btrfs only with compress (btrfs(5)" in answer.why
     (answer,) = judged("disk | btrfs(compress=lzo)", needs=(("compression",),)).answers
     assert answer.met and answer.basis == "documented"
 
