@@ -328,7 +328,6 @@ class Provides:
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
     meanwhile: tuple[Meanwhile, ...] = ()  # what goes on while workloads above it are measured
     in_use: bool = False  # written over on purpose: what is put on it must not discard all of it
-    hazards: tuple[str, ...] = ()  # sentences: how it can lose writes that it has acknowledged
     inside: tuple[str, ...] = ()  # CONTAINER: what precedes a command so that it runs where `path` is
     # GUEST: on the machine outside, the file with the number of the process that is the guest
     pid_file: str | None = None

@@ -18,6 +18,7 @@ from strata.advice.tried import tried
 from strata.analysis import modelled
 from strata.analysis.cells import usable
 from strata.analysis.estimate import Estimate
+from strata.analysis.instruments import instrument_in, only
 from strata.analysis.rank import Ranking, Row
 from strata.analysis.verdict import listed
 from strata.errors import BadInput
@@ -27,6 +28,7 @@ from strata.published import Study
 from strata.published.documented import Documents
 
 _CAN_BE_BUILT = "can be built here"
+_CAN_BE_DEPLOYED = "can be deployed"
 _LARGEST = 4  # requirements in a conflict that is looked for beside others: there are many sets of more
 _SHOWN = 4  # trade-offs of each side, the largest first
 
@@ -91,7 +93,7 @@ def advise(
     done = tried(runs, stacks, engines)
     machines = {name: _machine(view) for name, view in runs.items()}
     judged = {stack.text: judge(stack, wanted, drivers, known, done.get(stack.text)) for stack in stacks}
-    judged = _built(judged, runs, misplaced)
+    judged = _no_instruments(_built(judged, runs, misplaced))
     fit = [text for text, each in judged.items() if not each.unmet]
     out = tuple(each for each in judged.values() if each.unmet)
     if not fit:
@@ -135,6 +137,20 @@ def _built(
     return {text: replace(each, answers=(*each.answers, answer(text))) for text, each in judged.items()}
 
 
+def _no_instruments(judged: Mapping[str, Judged]) -> dict[str, Judged]:
+    """With one answer more where a stack holds an instrument of measurements, which is never the choice."""
+    held = {text: name for text in judged if (name := instrument_in(text))}
+    if not held:
+        return dict(judged)
+
+    def answer(text: str) -> Answer:
+        if text in held:
+            return Answer(_CAN_BE_DEPLOYED, False, f"{held[text]} is an instrument of measurements", "plan")
+        return Answer(_CAN_BE_DEPLOYED, True, "no layer of it is an instrument of measurements", "plan")
+
+    return {text: replace(each, answers=(*each.answers, answer(text))) for text, each in judged.items()}
+
+
 def _machine(view: View) -> tuple[str, ...]:
     if view.facts is None:
         return ("an unknown machine",)
@@ -143,17 +159,12 @@ def _machine(view: View) -> tuple[str, ...]:
 
 def _ranking(view: View, fit: Sequence[str], weights: Mapping[str, float] | None) -> Ranking | None:
     """Of the stacks that may be chosen only, as if no other had run."""
-    kept = set(fit)
+    some = only(view, set(fit))
     some = replace(
-        view,
-        stacks=tuple(text for text in view.stacks if text in kept),
+        some,
         # what was tried of features is no load
-        workloads=tuple(load for load in view.workloads if not load.name.startswith(PREFIX)),
-        trials=tuple(t for t in view.trials if t.stack in kept and not t.workload.startswith(PREFIX)),
-        failed=tuple(visit for visit in view.failed if visit.stack in kept),
-        skipped=tuple(skip for skip in view.skipped if skip.stack in kept),
-        halted=tuple(skip for skip in view.halted if skip.stack in kept),
-        steps=tuple(step for step in view.steps if step.stack in kept),
+        workloads=tuple(load for load in some.workloads if not load.name.startswith(PREFIX)),
+        trials=tuple(trial for trial in some.trials if not trial.workload.startswith(PREFIX)),
     )
     if not usable(some):
         return None

@@ -8,11 +8,13 @@ from typing import Literal
 
 from strata.advice.requirements import Requirements
 from strata.advice.tried import Tried
+from strata.judge.features import documented, unbounded, unflushed
+from strata.judge.risks import documented_risks
 from strata.layers import survivable
 from strata.model import Kind, LayerDriver, Stack
 from strata.probes import probes
 from strata.probes._probe import MEMORY
-from strata.published.documented import Claim, Documents, Risk
+from strata.published.documented import Documents, Risk
 from strata.units import human_size
 
 Basis = Literal["tried", "documented", "plan", "arithmetic", "not known"]
@@ -57,9 +59,9 @@ def judge(
         answers.append(_memory(stack, wanted, wanted.max_memory_bytes, known, tried or {}))
     if wanted.survive:
         answers.append(_survival(stack, wanted.survive, drivers, tried or {}))
-    noted = risks(stack, known)
+    noted = documented_risks(stack, known)
     if wanted.no_writeback_risk:
-        answers.append(_writeback(noted))
+        answers.append(_writeback(stack, noted, known))
     if wanted.disks is not None:
         answers.append(_at_hand(stack, wanted.disks))
     return Judged(stack.text, tuple(answers), noted)
@@ -72,22 +74,15 @@ def features(stack: Stack, known: Documents, tried: Mapping[str, Tried] | None =
         if tried is not None and feature in tried:
             if tried[feature].holds:
                 found[feature] = "tried"
-        elif _claims(stack, feature, known)[0]:
+        elif documented(stack, feature, known).holds:
             found[feature] = "documented"
     return found
 
 
 def claimed(stack: Stack, known: Documents) -> dict[str, tuple[bool, str]]:
     """Feature -> whether documents say that the stack, as it is written, has it, and which; silence is left out."""
-    found = {}
-    for feature in known.features:
-        yes, otherwise, no = _claims(stack, feature, known)
-        if yes:
-            found[feature] = (True, f"{yes[0].layer}: {yes[0].source}")
-        elif otherwise or no:
-            says_no = (no or otherwise)[0]
-            found[feature] = (False, f"{says_no.layer}: {says_no.source}")
-    return found
+    found = {feature: documented(stack, feature, known) for feature in known.features}
+    return {feature: (each.holds, each.why) for feature, each in found.items() if each.holds is not None}
 
 
 def ends_in(stack: Stack, drivers: Mapping[str, LayerDriver]) -> Kind | None:
@@ -96,34 +91,6 @@ def ends_in(stack: Stack, drivers: Mapping[str, LayerDriver]) -> Kind | None:
     while (kind := drivers[node.call.name].info.provides) is None and node.inputs:
         node = node.inputs[0]
     return kind
-
-
-def risks(stack: Stack, known: Documents) -> tuple[Risk, ...]:
-    """What documents note against the layers of it, as they are written; each once."""
-    found = (
-        risk
-        for node in stack.top.walk()
-        for risk in known.risks
-        if risk.layer == node.call.name and risk.terms.met(node.call)
-    )
-    return tuple(dict.fromkeys(found))
-
-
-def _claims(stack: Stack, feature: str, known: Documents) -> tuple[list[Claim], list[Claim], list[Claim]]:
-    """Those that say yes of the stack as it is written, yes of it written otherwise, and no."""
-    yes: list[Claim] = []
-    otherwise: list[Claim] = []
-    no: list[Claim] = []
-    for node in stack.top.walk():
-        for claim in known.claims:
-            if claim.layer == node.call.name and claim.feature == feature and not (claim.on_top and node != stack.top):
-                met = claim.terms.met(node.call)
-                if claim.holds:
-                    (yes if met else otherwise).append(claim)
-                elif met:
-                    no.append(claim)
-    denied = {claim.layer for claim in no if claim.terms.when or claim.terms.unless}
-    return [claim for claim in yes if claim.layer not in denied], otherwise, no
 
 
 def _feature(
@@ -143,9 +110,9 @@ def _feature(
     for feature in group:
         if feature in tried:
             continue  # and is not so, whatever documents say
-        yes, _, _ = _claims(stack, feature, known)
-        if yes:
-            return Answer(requirement, True, f"{feature}: {yes[0].layer} ({yes[0].source})", "documented")
+        said = documented(stack, feature, known)
+        if said.holds:
+            return Answer(requirement, True, f"{feature}: {said.why}", "documented")
     if "disk-loss" in group and "disk-loss" not in tried and (lost := survivable(stack.top, drivers)):
         return Answer(requirement, True, f"disk-loss: any {lost} of its disks can be lost", "plan")
     return _lacking(stack, group, drivers, known, tried)
@@ -162,20 +129,19 @@ def _lacking(
     reasons: list[str] = []
     known_by: list[Basis] = []
     for feature in group:
-        _, otherwise, no = _claims(stack, feature, known)
+        said = documented(stack, feature, known)
         basis: Basis = "documented"
         if feature in tried:
             reason, basis = f"no {feature}: {tried[feature].why}", "tried"
         elif feature == "disk-loss":
             reason, basis = "no disk-loss: there is a disk whose loss takes data with it", "plan"
-        elif otherwise:
-            reason = f"{feature}: {otherwise[0].layer} only with {otherwise[0].terms.text} ({otherwise[0].source})"
-        elif no:
-            reason = f"no {feature}: {', '.join(dict.fromkeys(claim.layer for claim in no))} ({no[0].source})"
+        elif said.holds is False:
+            reason = f"{feature}: {said.why}" if said.otherwise else f"no {feature}: {said.why}"
         else:
             kind = ends_in(stack, drivers)
             asked = "`strata features` tries" if kind in probes()[feature].accepts else f"no probe asks a {kind} for it"
-            reason = f"nobody tried {feature} here, and no document of its layers speaks of it: {asked}"
+            silent = said.why or "no document of its layers speaks of it"
+            reason = f"nobody tried {feature} here, and {silent}: {asked}"
             basis = "not known"
         reasons.append(reason)
         known_by.append(basis)
@@ -200,9 +166,14 @@ def _memory(
         if rule.layer == node.call.name and rule.terms.met(node.call)
     ]
     besides = "".join(dict.fromkeys(f"; not counted: {rule.besides}" for rule, _ in rules if rule.besides))
-    counted = [(rule, call) for rule, call in rules if not rule.besides]
-    if not counted:
-        why = f"no layer of it is documented to need memory that grows{besides}"
+    counted = [
+        (rule, call)
+        for rule, call in rules
+        if rule.fixed_bytes or rule.per_tb_bytes or (rule.argument and call.values.get(rule.argument))
+    ]
+    more = unbounded(stack, known)
+    if not counted and not more:
+        why = f"its layers keep no memory of their own, only caches that are given back{besides}"
         return Answer(requirement, True, why, "documented")
     sources = "; ".join(rule.source for rule, _ in counted)
     if wanted.capacity_bytes is None and any(rule.per_tb_bytes for rule, _ in counted):
@@ -215,8 +186,11 @@ def _memory(
         for rule, call in counted
     )
     room = f" for {human_size(wanted.capacity_bytes)}" if wanted.capacity_bytes is not None else ""
-    why = f"about {human_size(needed)}{room} ({sources}){besides}"
-    return Answer(requirement, needed <= most_bytes, why, "arithmetic")
+    if needed > most_bytes:
+        return Answer(requirement, False, f"about {human_size(needed)}{room} ({sources}){besides}", "arithmetic")
+    if more:
+        return Answer(requirement, False, "; ".join(more), "not known")
+    return Answer(requirement, True, f"about {human_size(needed)}{room} ({sources}){besides}", "arithmetic")
 
 
 def _survival(stack: Stack, disks: int, drivers: Mapping[str, LayerDriver], tried: Mapping[str, Tried]) -> Answer:
@@ -229,12 +203,16 @@ def _survival(stack: Stack, disks: int, drivers: Mapping[str, LayerDriver], trie
     return Answer(requirement, lost >= disks, why, "plan")
 
 
-def _writeback(risks: tuple[Risk, ...]) -> Answer:
-    against = [risk for risk in risks if risk.writeback]
-    why = "; ".join(f"{risk.layer}: {risk.text} ({risk.source})" for risk in against)
-    return Answer(
-        "nothing that was flushed can be lost", not against, why or "no layer is documented to lose it", "documented"
-    )
+def _writeback(stack: Stack, noted: tuple[Risk, ...], known: Documents) -> Answer:
+    requirement = "nothing that was flushed can be lost"
+    against = [risk for risk in noted if risk.loses]
+    if against:
+        why = "; ".join(f"{risk.layer}: {risk.text} ({risk.source})" for risk in against)
+        return Answer(requirement, False, why, "documented")
+    if silent := unflushed(stack, known):
+        why = f"no document says that {' and '.join(silent)} keeps what was flushed"
+        return Answer(requirement, False, why, "not known")
+    return Answer(requirement, True, "every layer is documented to keep what was flushed", "documented")
 
 
 def _at_hand(stack: Stack, disks: Mapping[str, int]) -> Answer:

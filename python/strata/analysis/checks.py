@@ -49,8 +49,8 @@ _KINDS = (
     "changed",
 )  # the most important first
 _FLAGS = {
-    "unsafe": "were of stacks that can lose writes which they have acknowledged when power fails: use these figures to "
-    "see what safety costs, and choose another stack for data that matter",
+    "unsafe": "were of stacks that can lose writes which they have acknowledged, by a power cut or one failed device: "
+    "use these figures to see what safety costs, and choose another stack for data that matter",
     "limit": "passed the limit that their stack asks for (limit not held: see the trials for how much): their figures "
     "are of a faster stack; data that the page cache writes later are nobody's for version 1 of cgroups, so let QEMU "
     "hold the limit (vm, qsd), boot with version 2, or use direct I/O",

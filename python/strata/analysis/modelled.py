@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from strata.analysis import certified
+from strata.analysis import certified, instruments
 from strata.analysis.additive import Ints, Posterior
 from strata.analysis.belief import FEWEST_VISITS, WIDENING, Belief, visits_to_go
 from strata.analysis.cells import scale_sentences, unlog
@@ -34,11 +34,16 @@ BY_RACE = "paired within rounds, an interval that holds however often one looks"
 def ranking(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics = "all") -> Ranking:
     """By the rule that chose the visits. `weights`: of the workloads; None: as the run's objective says.
 
+    A stack that holds an instrument is compared with and never chosen.
+
     Where the objective is a front and no weights are given, the front comes first, and nobody is called best.
     """
     names = objective_of(view).front
-    found = _ranked(view, weights, metrics)
-    return found if weights is not None or not names else _behind(found, front(view, names), view)
+    chosen_from = instruments.choosable(view)
+    found = _ranked(chosen_from, weights, metrics)
+    if weights is None and names:
+        found = _behind(found, front(chosen_from, names), view)
+    return instruments.compared(found, view, metrics)
 
 
 def _behind(found: Ranking, seen: Front, view: View) -> Ranking:

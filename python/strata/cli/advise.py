@@ -40,7 +40,7 @@ class Flags:
 def advise(file: Path | None, runs: Sequence[Path], flags: Flags, as_json: bool) -> None:
     found, wanted = answer(file, runs, flags)
     if as_json:
-        output.json({"version": 2, **asdict(found)})
+        output.json({"version": 3, **asdict(found)})
     else:
         output.out(advice.render(found, wanted), end="")
     if found.conflicts:

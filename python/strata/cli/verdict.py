@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from strata.report.numbers import number
 from strata.store import reader
 
 if TYPE_CHECKING:  # the page is heavy to import, and only what writes it pays
+    from strata.published.documented import Risk
     from strata.report.html import Choosing
 
 
@@ -41,7 +43,19 @@ def model_of(directory: Path, *, series: bool = True, weights: str | None = None
     weighed = None if weights is None else _parsed(weights, view)
     cautions = (*doubts.warnings(view, weighed), *preconditioned.warnings(view), *checks.warnings(view))
     shown = weighed or (objective.weights_of(view) if view.rule.objective else None)
-    return report.build(view, modelled.ranking(view, weighed), cautions, shown)
+    return report.build(view, modelled.ranking(view, weighed), cautions, shown, _risks(view))
+
+
+def _risks(view: View) -> dict[str, Sequence[Risk]]:
+    """Stack -> its documented risks; stacks that this Strata cannot read have none."""
+    from strata.cli import kept
+    from strata.judge.risks import documented_risks
+
+    found: dict[str, Sequence[Risk]] = {}
+    for text in view.stacks:
+        with suppress(BadInput):
+            found |= {stack.text: documented_risks(stack) for stack in kept.stacks(view, view.campaign, [text])}
+    return found
 
 
 def _parsed(weights: str, view: View) -> tuple[float, ...]:

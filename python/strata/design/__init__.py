@@ -14,6 +14,7 @@ asks again with a fresh view, until the batch says stop. So a rule
     race       rounds of those that may still be the best
     adaptive   visits where a model of the factors says that they matter
     choice     which of them, and why
+    beside     instruments, visited a few times beside what the others decide among
 """
 
 from __future__ import annotations

@@ -8,12 +8,13 @@ from dataclasses import replace
 from strata.analysis.additive import layout
 from strata.analysis.objective import PARETO
 from strata.design import NextBatch, adaptive, race, rounds
+from strata.design.beside import beside
 from strata.model import Design, Rule
 
 RULES: Mapping[Design, NextBatch] = {
     "rounds": rounds.next_batch,
-    "race": race.next_batch,
-    "adaptive": adaptive.next_batch,
+    "race": beside(race.next_batch),
+    "adaptive": beside(adaptive.next_batch),
 }
 FEWEST_FOR_MODEL = 24  # stacks: below, a race costs little more and assumes nothing
 NO_CERTIFICATE = "Nothing is certified: a race is judged without a model, so it is its own certificate."

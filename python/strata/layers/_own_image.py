@@ -152,12 +152,12 @@ def reasons(spec: Call, facts: Facts) -> list[str]:
     return found
 
 
-def provided(spec: Call, below: Provides, place: Place, serial: str, hazards: tuple[str, ...]) -> Provides:
+def provided(spec: Call, below: Provides, place: Place, serial: str) -> Provides:
     windows = spec["os"] == "windows"
     disk = _WINDOWS_DISK if windows else f"/dev/disk/by-id/{_BY_ID[str(spec['bus'])]}{serial}"
     inside = ("sh", "-c", _ENTER, "sh", place.dir, shlex.join(ssh(spec, place)), _user(spec))
     pid_file = f"{place.dir}/pid"
-    return Provides(Kind.GUEST, disk, below.size_bytes, inside=inside, hazards=hazards, pid_file=pid_file)
+    return Provides(Kind.GUEST, disk, below.size_bytes, inside=inside, pid_file=pid_file)
 
 
 # How udev names a disk by its serial number.

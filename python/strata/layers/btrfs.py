@@ -50,6 +50,7 @@ LOSABLE = {"raid1": 1, "raid10": 1, "raid1c3": 2, "raid1c4": 3, "raid5": 1, "rai
 _COMPRESS = re.compile(r"(?P<how>zlib|lzo|zstd)(:(?P<level>-?\d+))?")
 _LEVELS = {"zlib": (1, 9), "zstd": (1, 15)}
 _DEFAULT_LEVEL = 3
+_NEGATIVE_SINCE = (6, 15)  # levels of zstd below 1, down to -15. Source: btrfs(5), compression
 
 
 def _compression(name: str, about: str) -> Option:
@@ -114,9 +115,15 @@ def _check(spec: Call, facts: Facts) -> list[str]:
             reasons.append(f"btrfs knows no {name}={spec[name]}; write zstd, lzo or zlib, with a level as in zstd:3.")
         elif level is not None and not low:
             reasons.append(f"btrfs compresses with {match['how']} at one level only; write {name}={match['how']}.")
-        elif level is not None and not low <= level <= high:
+        elif level is not None and not low <= level <= high and not (match["how"] == "zstd" and -high <= level < 0):
             reasons.append(
-                f"btrfs compresses with {match['how']} at levels {low} to {high}; correct {name}={spec[name]}."
+                f"btrfs compresses with {match['how']} at levels {low} to {high}"
+                f"{f', and -{high} to -1' if match['how'] == 'zstd' else ''}; correct {name}={spec[name]}."
+            )
+        elif level is not None and level < 0 and facts.kernel < _NEGATIVE_SINCE:
+            reasons.append(
+                f"{name}={spec[name]} needs Linux {_NEGATIVE_SINCE[0]}.{_NEGATIVE_SINCE[1]}, and this is "
+                f"{facts.kernel_text}; write a level of 1 to 15, or boot a newer kernel."
             )
     return reasons
 

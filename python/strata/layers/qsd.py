@@ -20,10 +20,6 @@ from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param
 DIRECT = frozenset({"none", "directsync"})  # past the page cache of this host
 THROUGH = frozenset({"writethrough", "directsync"})  # a write is on the disk when it is acknowledged
 
-UNSAFE = (
-    "qsd(cache=unsafe) acknowledges flushes and does not carry them out: a crash of the host loses what was written."
-)
-
 INFO = LayerInfo(
     name="qsd",
     about="An image or device behind QEMU's block layer (qemu-storage-daemon), without a guest.",
@@ -135,8 +131,7 @@ class QsdDriver:
         return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        hazards = (UNSAFE,) if spec["cache"] == "unsafe" else ()
-        return Provides(Kind.BLOCK, _device(place), below[0].size_bytes, ours=below[0].ours, hazards=hazards)
+        return Provides(Kind.BLOCK, _device(place), below[0].size_bytes, ours=below[0].ours)
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         option, number, device = _number_option(spec), _number_file(place), _device(place)

@@ -227,11 +227,6 @@ _FIRST_PORT, _PORTS = 20000, 10000
 _NO_IMAGE = GuestImage("/no-guest-image")
 
 
-_UNSAFE = (
-    "vm(cache=unsafe) acknowledges flushes and does not carry them out: a crash of the host loses what was written."
-)
-
-
 class VmDriver:
     info = INFO
 
@@ -275,10 +270,9 @@ class VmDriver:
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         link = f"/run/strata-disks/{_serial(place.name)}"
-        hazards = (_UNSAFE,) if spec["cache"] == "unsafe" else ()
         if _own_image.is_asked(spec):
-            return _own_image.provided(spec, below[0], place, _serial(place.name), hazards)
-        return Provides(Kind.BLOCK, link, below[0].size_bytes, guest=_guest(spec, place), hazards=hazards)
+            return _own_image.provided(spec, below[0], place, _serial(place.name))
+        return Provides(Kind.BLOCK, link, below[0].size_bytes, guest=_guest(spec, place))
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         port, address = _FIRST_PORT + int(place.uuid.replace("-", ""), 16) % _PORTS, "127.0.0.1"

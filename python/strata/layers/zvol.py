@@ -30,7 +30,13 @@ INFO = LayerInfo(
     about="A volume in the ZFS pool below.",
     params=(
         Param("size", ParamType.SIZE, "its size; without it, three quarters of what the pool can hold", minimum=MIB),
-        Param("volblocksize", ParamType.SIZE, "size of its blocks; ZFS chooses 16K", minimum=512, maximum=128 << 10),
+        Param(
+            "volblocksize",
+            ParamType.SIZE,
+            "size of its blocks; ZFS chooses 16K (before 2.2: 8K)",
+            minimum=512,
+            maximum=128 << 10,
+        ),
         Param("sparse", ParamType.FLAG, "do not reserve its room in the pool", default=False),
         *(each.param for each in PROPERTIES),
     ),

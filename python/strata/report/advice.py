@@ -10,6 +10,7 @@ from strata.advice.advise import Advice, Candidate, Tradeoff
 from strata.advice.elsewhere import Elsewhere
 from strata.advice.judge import Judged
 from strata.analysis.estimate import Estimate
+from strata.judge.risks import sentence
 from strata.report.numbers import number, with_interval
 
 _FEW = 6  # stacks that are ruled out, of which every reason is printed
@@ -162,9 +163,7 @@ def _briefly(judged: Sequence[Judged]) -> list[str]:
 
 
 def _risks(judged: Judged) -> list[str]:
-    return (
-        ["Risks:", *(f"  ! {risk.layer}: {risk.text} ({risk.source})" for risk in judged.risks)] if judged.risks else []
-    )
+    return ["Risks:", *(f"  ! {sentence(risk)}" for risk in judged.risks)] if judged.risks else []
 
 
 def _trade(trade: Tradeoff) -> str:

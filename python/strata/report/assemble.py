@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from strata.model import Event, Metric, Outcome, View
@@ -22,9 +23,11 @@ from strata.report.model import (
     IntervalMark,
     LeftOut,
     ReportModel,
+    Risk,
     Row,
     Said,
     StackCommands,
+    StackRisks,
     Standing,
     Table,
     TrialNote,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:  # the analysis is heavy to import, and only its results are n
     from strata.analysis.estimate import Estimate as Figure
     from strata.analysis.rank import Ranking
     from strata.analysis.rank import Row as Ranked
+    from strata.published.documented import Risk as Documented
 
 MOST_WORKLOADS = 4  # with a column in the ranking
 RATIO = Metric("ratio", "ratio", "higher")
@@ -50,7 +54,8 @@ _FLAGS = {
     "unsteady": "The figure still rose, fell or swung at the end of the trial: it was kept, but it is less sure.",
     "cached": "Memory can hold the data set, or could not be cleared before: part of the figure is memory.",
     "limit": "More passed than the limit that the stack asks for allows: the notes of the trial say how much.",
-    "unsafe": "The stack can lose writes that it has acknowledged, and a file system with them, when power fails.",
+    "unsafe": "By documents the stack can lose writes that it has acknowledged, by a power cut or one failed device: "
+    "the notes of the trial say how.",
     "memory": "Almost no bytes reached the disk: this is the speed of memory, not of the stack.",
 }
 _MODEL_CONFIDENCE = (
@@ -68,9 +73,15 @@ _DECISIONS = {
 
 
 def build(
-    view: View, ranking: Ranking, warnings: Sequence[Caution], weights: Sequence[float] | None = None
+    view: View,
+    ranking: Ranking,
+    warnings: Sequence[Caution],
+    weights: Sequence[float] | None = None,
+    risks: Mapping[str, Sequence[Documented]] = MappingProxyType({}),
 ) -> ReportModel:
     """`ranking` (made with `weights`) and `warnings` are of this very `view`. Never raises for missing figures.
+
+    `risks`: stack -> its documented risks, the gravest first.
 
     No text in the model holds a character that acts or hides: renderers may lay out what they find.
     """
@@ -84,7 +95,7 @@ def build(
             sentence=ranking.sentences[0],
             more=(
                 *ranking.sentences[1:],
-                *_unsafe(view, ranking),
+                *_unsafe(view, ranking, risks),
                 *_weighed(view, weights),
                 *_exact(view),
                 *_in_short(view, warnings),
@@ -106,6 +117,7 @@ def build(
         ranking_chart=_ranking_chart(view, standings),
         leading=_leading(len(standings)),
         unranked=tuple(LeftOut(left.stack, (left.reason,)) for left in ranking.unranked),
+        risks=_risks(view, keys, risks),
         workloads=workload_sections(view, standings) if standings else (),
         provisioning=tables.provisioning(view, standings),
         steps=tables.steps(view, standings),
@@ -312,9 +324,23 @@ def _in_short(view: View, warnings: Sequence[Caution]) -> Iterable[str]:
     return (f"Also: {', '.join(parts)}; see below.",) if parts else ()
 
 
-def _unsafe(view: View, ranking: Ranking) -> Iterator[str]:
-    """Speed that was bought with data must not pass for speed."""
+def _risks(view: View, keys: Mapping[str, str], risks: Mapping[str, Sequence[Documented]]) -> tuple[StackRisks, ...]:
+    order = [*keys, *(stack for stack in view.stacks if stack not in keys)]
+    return tuple(
+        StackRisks(
+            keys.get(stack, ""),
+            stack,
+            tuple(Risk(r.layer, r.text, r.source, r.remedy, r.severity, r.loses) for r in risks[stack]),
+        )
+        for stack in order
+        if risks.get(stack)
+    )
+
+
+def _unsafe(view: View, ranking: Ranking, risks: Mapping[str, Sequence[Documented]]) -> Iterator[str]:
+    """Speed that was bought with data must not pass for speed. Runs made before the mark covered a stack have none."""
     unsafe = {trial.stack for trial in view.trials if "unsafe" in trial.flags}
+    unsafe |= {stack for stack, noted in risks.items() if any(risk.loses for risk in noted)}
     named = [stack for stack in ranking.tied if stack in unsafe]
     if named:
         yield (

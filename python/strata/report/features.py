@@ -59,7 +59,7 @@ def _reasons(group: Group) -> list[str]:
         lines.append(row.stack)
         lines += [f"  {_SHOWN[cell.holds]:4}{cell.feature:<{widest}}  {cell.why}" for cell in row.cells]
         lines += [f"  {reason}" for reason in row.without]
-        lines += [f"  risk: {risk.text} ({risk.source})" for risk in row.risks]
+        lines += [f"  risk: {risk.text} ({risk.source}). To lessen it: {risk.remedy}." for risk in row.risks]
         lines.append("")
     return lines
 

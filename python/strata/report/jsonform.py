@@ -59,6 +59,20 @@ def verdict_json(model: ReportModel) -> dict[str, Any]:
             }
             for standing in model.standings
         ],
+        "risks": {
+            each.stack: [
+                {
+                    "layer": risk.layer,
+                    "text": risk.text,
+                    "source": risk.source,
+                    "remedy": risk.remedy,
+                    "severity": risk.severity,
+                    "loses": risk.loses,
+                }
+                for risk in each.risks
+            ]
+            for each in model.risks
+        },
         "unranked": [{"stack": left.stack, "reasons": list(left.reasons)} for left in model.unranked],
         "skipped": [{"stack": left.stack, "reasons": list(left.reasons)} for left in model.skipped],
         "failed": [

@@ -28,6 +28,9 @@ def _blocks(m: ReportModel) -> Iterator[str]:
     if m.standings:
         yield from ("## Ranking", _table(m.ranking))
     yield _list(f"Not ranked: {_code(left.stack)}: {_text(' '.join(left.reasons))}" for left in m.unranked)
+    if m.risks:
+        yield "## Documented risks"
+        yield _list(f"{_code(each.stack)}: {_text(risk.sentence)}" for each in m.risks for risk in each.risks)
     for section in m.workloads:
         yield from _workload(section)
     if m.provisioning is not None:

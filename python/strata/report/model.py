@@ -218,6 +218,31 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Risk:
+    """A documented risk of a stack as it is written."""
+
+    layer: str
+    text: str
+    source: str
+    remedy: str  # how to lessen it
+    severity: int  # 5: the gravest
+    loses: str  # by what acknowledged data can be lost, "power" or "device"; "": by nothing that is documented
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.layer}: {self.text} ({self.source}). To lessen it: {self.remedy}."
+
+
+@dataclass(frozen=True, slots=True)
+class StackRisks:
+    """The documented risks of one stack, the gravest first."""
+
+    key: str  # in the ranking; "": it has no place there
+    stack: str
+    risks: tuple[Risk, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
     """What a program of a failed trial wrote, or a file that it left."""
 
@@ -309,6 +334,7 @@ class ReportModel:
     ranking_chart: IntervalChart | None
     leading: str  # said where charts leave stacks out; "" when they hold all
     unranked: tuple[LeftOut, ...]
+    risks: tuple[StackRisks, ...]  # of stacks that have any, in the order of the ranking
     workloads: tuple[WorkloadSection, ...]
     provisioning: Table | None
     steps: Table | None

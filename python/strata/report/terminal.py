@@ -46,6 +46,10 @@ def _parts(m: ReportModel, width: int, full: bool) -> Iterable[RenderableType]:
         yield _titled("Ranking", *_tables(m.ranking, width))
     if m.unranked:
         yield _titled("Not ranked", *(_item(Text(f"{u.stack}: {' '.join(u.reasons)}")) for u in m.unranked))
+    shown = [each for each in m.risks if each.stack in m.verdict.tied]
+    if shown:
+        lines = [f"{each.stack}: {risk.sentence}" for each in shown for risk in each.risks]
+        yield _titled("Documented risks of what may be chosen", *(_item(Text(line)) for line in lines))
     yield from _figures(m, width, full)
     yield from _troubles(m)
 

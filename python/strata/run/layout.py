@@ -203,7 +203,6 @@ def lay_out(
             in_use=whole.in_use,
             meanwhile=whole.meanwhile,
             mend=whole.mend,
-            hazards=whole.hazards,
             on_existing=whole.on_existing,
         )
         for share in shares
@@ -256,7 +255,6 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
     in_use = own.in_use or any(lower.in_use for lower in below)
     on_existing = own.on_existing or any(lower.on_existing for lower in below)
     mend = dict.fromkeys(command for each in (*below, own) for command in each.mend)
-    hazards = dict.fromkeys(sentence for each in (*below, own) for sentence in each.hazards)
     meanwhile = tuple(dict.fromkeys(each for lower in (*below, own) for each in lower.meanwhile))
     if own.guest is not None and all(lower.guest is None for lower in below):
         # What is below is done by commands of the machine outside, and a condition above runs its own inside.
@@ -266,7 +264,6 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
             in_use=in_use,
             on_existing=on_existing,
             meanwhile=meanwhile,
-            hazards=tuple(hazards),
         )
     return replace(
         own,
@@ -277,7 +274,6 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
         meanwhile=meanwhile,
         mend=tuple(mend),
         guest=own.guest or next((lower.guest for lower in below if lower.guest), None),
-        hazards=tuple(hazards),
     )
 
 

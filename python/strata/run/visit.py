@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from strata.errors import BadInput, GuestLost, HostLost, NotAsAsked, UndoFailed, VisitFailed
 from strata.hosts.base import Host
+from strata.judge.risks import loses_acknowledged, sentence
 from strata.model import (
     Call,
     Disk,
@@ -124,7 +125,7 @@ def _carry_out(bench: Workbench, site: Site, attempt: int, planned: PlannedVisit
         if bench.sites.disposable:
             before = leaks.look(site.host)
         _build(bench, machines, plan)
-        _measure(bench, site, machines, planned, plan)
+        _measure(bench, site, machines, planned, stack, plan)
         machines.remove(lambda why: bench.listener(StepStarted(f"undo: {why}")))
         ended = True
     except (VisitFailed, BadInput) as error:  # BadInput: a layer that does not fit the device as it is now
@@ -202,7 +203,9 @@ def _differences(bench: Workbench, machines: Machines, plan: layout.Layout) -> l
 Load = tuple[Call, Workload, Metric]
 
 
-def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedVisit, plan: layout.Layout) -> None:
+def _measure(
+    bench: Workbench, site: Site, machines: Machines, planned: PlannedVisit, stack: Stack, plan: layout.Layout
+) -> None:
     shared = _bench(bench, machines, plan)
     outside = _outside(machines, plan)  # one for all rounds: each watch needs files of its own
     seed = bench.seed + planned.round  # one per round: every stack of a round gets the same sequence of I/O
@@ -227,7 +230,7 @@ def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedV
         if strays:
             note = f"what it left running in the background was ended: {', '.join(strays)}"
             results = [replace(result, notes=(*result.notes, note)) for result in results]
-        results = _hazardous(plan, results)
+        results = _marked(stack, results)
         results = [within_bounds.judged(plan, site, result) for result in results]
         told = told_by_layers.told(machines, plan) if any(result.figures is not None for result in results) else []
         results = [
@@ -257,11 +260,12 @@ def _swept(machines: Machines, plan: layout.Layout) -> list[str]:
     return [f"{name} (in the container)" for name in sorted(found)]
 
 
-def _hazardous(plan: layout.Layout, results: list[trial.Trial]) -> list[trial.Trial]:
-    hazards = tuple(dict.fromkeys(sentence for top in plan.tops for sentence in top.hazards))
-    if not hazards:
+def _marked(stack: Stack, results: list[trial.Trial]) -> list[trial.Trial]:
+    """With the mark of a stack that is documented to be able to lose acknowledged data, and how it can."""
+    losses = tuple(sentence(risk) for risk in loses_acknowledged(stack))
+    if not losses:
         return results
-    return [replace(result, flags=(*result.flags, "unsafe"), notes=(*result.notes, *hazards)) for result in results]
+    return [replace(result, flags=(*result.flags, "unsafe"), notes=(*result.notes, *losses)) for result in results]
 
 
 def _part(bench: trial.Bench, load: Load, tenant: int | None, top: Provides, scratch: str) -> together.Part:

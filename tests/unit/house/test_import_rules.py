@@ -19,6 +19,7 @@ ROOMS = [
     "run",
     "report",
     "design",
+    "judge",
     "recipes",
     "advice",
     "probes",

@@ -118,14 +118,6 @@ def laid_out(expression: str) -> layout.Layout:
     return layout.lay_out(stack, drivers(), disks, work_dir="/run/strata", run_uuid="5" * 32, attempt=1)
 
 
-@pytest.mark.parametrize("layer", ["qsd", "vm"])
-def test_only_a_program_that_forgets_flushes_is_a_hazard_and_it_is_one_for_all_above_it(layer: str) -> None:
-    for cache in ("none", "writeback", "writethrough", "directsync"):
-        assert laid_out(f"disk | ext4 | raw | {layer}(cache={cache}) | xfs").top.hazards == ()
-    (sentence,) = laid_out(f"disk | ext4 | raw | {layer}(cache=unsafe) | xfs").top.hazards
-    assert "does not carry them out" in sentence and sentence.endswith(".")
-
-
 @pytest.mark.parametrize(
     ("layer", "case", "index", "old", "new", "word"),
     [

@@ -108,6 +108,16 @@ def test_an_option_that_the_kernel_does_not_have_yet() -> None:
     assert reasons("btrfs", {"discard": "async"}, kernel=(5, 6, 0)) == []
 
 
+def test_negative_levels_of_zstd_came_with_linux_6_15() -> None:
+    (reason,) = reasons("btrfs", {"compress": "zstd:-5"}, kernel=(6, 12, 0))
+    assert "needs Linux 6.15" in reason and "write a level of 1 to 15" in reason
+    assert reasons("btrfs", {"compress": "zstd:-5"}, kernel=(6, 15, 0)) == []
+    assert reasons("btrfs", {"compress-force": "zstd:-15"}, kernel=(6, 18, 1)) == []
+    (reason,) = reasons("btrfs", {"compress": "zstd:-16"}, kernel=(6, 18, 1))
+    assert "-15 to -1" in reason
+    assert "levels 1 to 9" in reasons("btrfs", {"compress": "zlib:-1"}, kernel=(6, 18, 1))[0]
+
+
 @pytest.mark.parametrize(
     ("layer", "values", "word"),
     [

@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from strata import report
+from strata.analysis.checks import warnings
 from strata.analysis.rank import rank
+from strata.campaign import parse_stacks
+from strata.judge.risks import documented_risks
+from strata.layers import catalogue
 from strata.model import Outcome, Testbed, View
-from strata.report import verdict_json
+from strata.report import html, markdown, terminal, verdict_json
 from strata.report.model import Cell, ReportModel, Table
 from strata.report.numbers import MISSING
 
@@ -418,3 +422,16 @@ def test_weights_that_decide_are_not_called_equal(synthetic: ModuleType) -> None
     (said,) = [fact.text for fact in model.method if fact.name == "What decides"]
     assert "equal weights" not in said and "with weights 1, 2" in said
     assert list(verdict_json(model)["weights"].values()) == weights
+
+
+def test_a_report_in_every_form_has_the_documented_risks_of_each_stack(synthetic: ModuleType) -> None:
+    view = synthetic.run_of({"disk | ext4(nobarrier)": 200.0, synthetic.XFS: 100.0}, rounds=5)
+    (stack,) = parse_stacks("disk | ext4(nobarrier)", catalogue())
+    risks = {stack.text: documented_risks(stack)}
+    model = report.build(view, rank(view), warnings(view), risks=risks)
+    assert f"so no choice for data that matter: {stack.text}." in " ".join(model.verdict.more)
+    (noted,) = report.verdict_json(model)["risks"][stack.text]
+    assert noted["loses"] == "power" and noted["remedy"] == "leave nobarrier out"
+    forms = [terminal.render(model, width=400), markdown.render(model), html.render(model)]
+    for text in forms:
+        assert "may destroy the file system" in text and "leave nobarrier out" in text

@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from strata.campaign import parse_stacks
 from strata.errors import BadInput, CommandFailed, CommandTimedOut, HostLost, Interrupted, UndoFailed, WorkloadFailed
 from strata.hosts.fake import FakeHost
+from strata.judge.risks import loses_acknowledged
+from strata.layers import catalogue
 from strata.model import (
     Call,
     Command,
@@ -605,3 +608,14 @@ def test_each_trial_is_held_against_the_disks_of_its_site(scene: Scene, monkeypa
     scene.go()
     assert [outcome for outcome, _, _ in scene.outcomes().values()] == [Outcome.INVALID, Outcome.INVALID]
     assert {site.work_dir for site in seen} == {"/lab"}
+
+
+def test_every_trial_of_a_stack_that_can_lose_acknowledged_data_is_marked(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (risky,) = parse_stacks("disk | ext4(nobarrier)", catalogue())
+    monkeypatch.setattr(visit, "loses_acknowledged", lambda stack: loses_acknowledged(risky))
+    scene.go()
+    for trial in reader.view(scene.store.directory).trials:
+        assert "unsafe" in trial.flags
+        assert any("a power cut may destroy" in note and "leave nobarrier out" in note for note in trial.notes)
