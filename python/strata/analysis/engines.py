@@ -13,7 +13,7 @@ _UNLIKE = {
         "snapshotter is (on a thin pool even beside the stack), writes the image to a file, and containerd imports "
         "that; its time has all three in it",
         "docker": "Docker's builder makes a container for each instruction, those that copy files too",
-        "podman": "Podman makes a container for each RUN instruction, and a user's own (user=) none",
+        "podman": "Podman makes a container for each RUN instruction alone",
     },
     "container/lifecycle": {
         "containerd": "containerd's client has no command that stops a container: two programs are started, one after "

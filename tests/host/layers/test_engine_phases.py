@@ -13,7 +13,7 @@ from .layer_bench import ENVIRONMENT, Bench, do, undo
 
 ROOT = r"""
 mkdir -p "$1/bin" "$1/dev" "$1/etc" "$1/proc" "$1/sys" && cp "$(command -v busybox)" "$1/bin/busybox" || exit 1
-for name in sh dd sleep; do ln -s busybox "$1/bin/$name"; done
+for name in sh cat dd sleep; do ln -s busybox "$1/bin/$name"; done
 printf '%s\n' '#!/bin/sh' 'trap exit TERM' 'sleep 2147483 & wait' >"$1/stay" && chmod +x "$1/stay"
 head -c 8M /dev/urandom >"$1/content" && tar --create --file "$1.tar" --directory "$1" .
 """
@@ -36,7 +36,7 @@ class Engine:
 
 
 def built(bench: Bench, images: Path, engine: str, filesystem: str, **values: str) -> Iterator[Engine]:
-    programs = {"containerd": "ctr", "incus": "incus"}
+    programs = {"containerd": "ctr", "incus": "incus", "podman": "podman"}
     if shutil.which(programs[engine]) is None:
         pytest.skip(f"{engine} is not installed; scripts/os-packages.sh test installs it")
     stack = bench.disk("2048M")
@@ -70,6 +70,11 @@ def containerd(bench: Bench, images: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
+def podman(bench: Bench, images: Path) -> Iterator[Engine]:
+    yield from built(bench, images, "podman", "ext4")
+
+
+@pytest.fixture
 def incus(bench: Bench, images: Path) -> Iterator[Engine]:
     yield from built(bench, images, "incus", "btrfs", backend="btrfs")
 
@@ -100,3 +105,13 @@ def test_nothing_is_left_of_subvolumes_once_settled(incus: Engine) -> None:
     incus.ask("settle")
     deleted = subprocess.run(("btrfs", "subvolume", "list", "-d", point), capture_output=True, text=True, check=True)
     assert deleted.stdout == ""
+
+
+def test_a_step_of_a_build_runs_in_a_container_without_a_network(podman: Engine, images: Path) -> None:
+    (images / "context").mkdir()
+    (images / "context/Dockerfile").write_text("FROM base\nRUN cat /proc/1/comm /proc/net/dev >/report\n")
+    podman.ask("build", str(images / "context"), "built")
+    podman.ask("create", "built", "one", "--", "/stay")
+    podman.ask("start", "one")
+    first, _, _, *links = podman.ask("exec", "one", "/bin/cat", "/report").splitlines()
+    assert first == "cat" and [link.split(":")[0].strip() for link in links] == ["lo"]
