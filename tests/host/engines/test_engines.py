@@ -116,8 +116,8 @@ def test_one_container_takes_as_much_as_each_of_ten(stack: str, tmp_path: Path) 
     view = run(tmp_path / "run", [stack], *loads)
     assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 2, [trial.reason for trial in view.trials]
     one, ten = (trial.metrics["bytes_per_container"] for trial in view.trials)
-    # What is more: databases of engines grow in steps of some pages.
-    assert abs(one - ten) <= max(0.05 * ten, 16 << 10), (one, ten)
+    # What is more: databases of engines grow in steps of pages, and XFS makes inodes 64 at a time.
+    assert abs(one - ten) <= max(0.05 * ten, 32 << 10), (one, ten)
 
 
 @pytest.mark.parametrize("stack", ["disk | btrfs | lxd(btrfs)", "disk | ext4 | incus(dir)"])
