@@ -62,3 +62,20 @@ def test_a_limit_on_buffered_writes_means_something_with_control_groups_of_versi
     assert figures["direct_limit_held"] == 1 and 0.5 < figures["direct_limit_ratio"] < 1.1
     # What the disk took until all was on it.
     assert figures["buffered_disk_limit_ratio"] < 1.5
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        *(f"disk | zfs | {engine}(zfs)" for engine in ("podman", "docker", "incus", "lxd")),
+        *(f"{POOL} | {engine}(lvm, base_size=1G)" for engine in ("incus", "lxd")),
+        f"{POOL} | containerd(devmapper, base_size=512M)",
+    ],
+)
+def test_one_container_takes_as_much_as_each_of_ten(stack: str, tmp_path: Path) -> None:
+    one, ten = (
+        trial_of(tmp_path / str(count), stack, f"container/density({count}, files=20, size=4M)").metrics
+        for count in (1, 10)
+    )
+    bytes_one, bytes_ten = one["bytes_per_container"], ten["bytes_per_container"]
+    assert abs(bytes_one - bytes_ten) <= max(0.05 * bytes_ten, 32 << 10), (bytes_one, bytes_ten)

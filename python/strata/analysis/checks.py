@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strata.analysis.cells import Array, primary_table, usable
+from strata.analysis.engines import unlike_work
 from strata.analysis.student import f_tail, t_two_sided
 from strata.analysis.verdict import listed, percent
 from strata.model import Outcome, TrialResult, View, WorkloadView
@@ -44,6 +45,7 @@ _KINDS = (
     "outlier",
     "spread",
     "pressure",
+    "unlike",
     "few",
     "peeked",
     "changed",
@@ -64,7 +66,7 @@ _FLAGS = {
 @dataclass(frozen=True, slots=True)
 class Caution:
     """`kind` is one of: few, failed, invalid, halted, spread, outlier, bimodal, drift, unsteady, unsafe, limit,
-    memory, cached, caching, rebuilt, pressure, peeked, changed; and of those that only a model has (`doubts`):
+    memory, cached, caching, rebuilt, pressure, unlike, peeked, changed; and of those that only a model has (`doubts`):
     predicted, unexplained, noise."""
 
     kind: str
@@ -82,6 +84,7 @@ def warnings(view: View) -> tuple[Caution, ...]:
         *(warning for workload in view.workloads for warning in _over_visits(view, workload)),
         *_flagged(view),
         *_pressure(view),
+        *_unlike(view),
         *_caching(view),
         *_rebuilt(view),
         *_peeked(view),
@@ -410,6 +413,22 @@ def _pressure(view: View) -> Iterator[Caution]:
                 f"In {len(pressed)} of {len(trials)} trials under {workload.text} ({listed(stacks)}) tasks waited for "
                 f"a processor more than {LARGE_PRESSURE_PCT:.0f} % of the time, up to {_most(pressed):.0f} %. The "
                 "processor, not the storage, may be what was measured: stop other work, or give it more processors.",
+            )
+
+
+def _unlike(view: View) -> Iterator[Caution]:
+    for workload in view.workloads:
+        stacks = [
+            stack for stack in view.stacks if any(t.stack == stack for t in usable(view) if t.workload == workload.text)
+        ]
+        clauses = unlike_work(workload.text, stacks)
+        if clauses:
+            yield Caution(
+                "unlike",
+                None,
+                workload.text,
+                f"Under {workload.text} these engines do not do the same work: {'; '.join(clauses)}. A difference "
+                "between engines is of that too; compare the storage of one engine with that of the same engine.",
             )
 
 

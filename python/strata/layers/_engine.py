@@ -10,12 +10,14 @@ are plain words of the workload; an instance sees no others):
     client forget IMAGE
     client create IMAGE NAME [SRC:DST[:ro]]... -- CMD   a container, with directories of the host's in it; one that it
                                                    may write to (no :ro) is new and empty, and nobody works in it later
-    client start|stop|remove NAME
+    client start|stop|remove NAME                  remove: the engine itself has nothing of it left to delete later
     client exec NAME CMD...                        in a running container
     client pid NAME                                of its first process
     client count                                   how many containers run
     client reset                                   every container and image goes
-    client room                                    bytes and inodes taken by everything; "-" where nobody counts
+    client settle                                  returns when nothing of what was removed is left on the stack
+    client room                                    bytes and inodes taken by everything, once all that was written and
+                                                   removed has reached the stack; "-" where nobody counts
     client base                                    bytes that a container's root may have; "-" where none are set
     client info                                    what the engine says of itself and its driver, as JSON
 
@@ -151,27 +153,47 @@ _BASE = r"""
 """
 """The verb base: a file holds it."""
 
+_SYNC = r"""
+    # What a container wrote may not have left the file system that it has on a volume or a loop device of its own.
+    [ "$verb" = settle ] || sync
+"""
+
 _ROOM = r"""
-    sync --file-system "$d/storage"
-    if [ "$(stat --file-system --format=%T "$d/storage/.")" = zfs ]; then
+    sync --file-system "$d/storage" || exit 1
+    filesystem=$(stat --file-system --format=%T "$d/storage/.")
+    case $filesystem in
+      btrfs)
+        # Subvolumes are deleted in the background, which this command starts.
+        btrfs filesystem sync "$d/storage/." >/dev/null || exit 1
+        number=0
+        while deleted=$(btrfs subvolume list -d "$d/storage/.") || exit 1; [ -n "$deleted" ]; do
+          number=$((number + 1))
+          [ "$number" -lt 12000 ] || { echo "btrfs has not deleted these subvolumes: $deleted" >&2; exit 1; }
+          sleep 0.05
+        done ;;
+      zfs)
+        source=$(findmnt --noheadings --nofsroot --output SOURCE --target "$d/storage/." | tail -n 1)
+        zpool sync "${source%%/*}" && zpool wait -t free "${source%%/*}" || exit 1 ;;
+    esac
+    [ "$verb" = room ] || exit 0
+    if [ "$filesystem" = zfs ]; then
       # Each container is a data set of its own: what one has says nothing of the others.
-      source=$(findmnt --noheadings --nofsroot --output SOURCE --target "$d/storage/." | tail -n 1)
-      zpool sync "${source%%/*}" && zfs list -Hp -o used "${source%%/*}" | awk '{ print $1, "-" }'
+      zfs list -Hp -o used "${source%%/*}" | awk '{ print $1, "-" }'
       exit
     fi
     df --block-size=1 --output=used,iused "$d/storage" | tail -n 1
 """
-"""For the verb room of engines that keep everything in a directory."""
+"""For the verbs settle and room of engines that keep everything in a directory."""
 
 
 def ending(room: str = "") -> str:
-    """The last verbs of every client. `room`: what counts for the verb room before the directory is counted."""
+    """The last verbs of every client. `room`: what settles and counts before the directory is counted."""
     unknown = """
   ready) ;;
   *) echo "this client does not know '$verb'" >&2; exit 64 ;;
 esac
 """
-    return "  room)\n" + room + _ROOM + "    ;;\n" + _BASE + VERBS + unknown
+    return "  settle|room)" + _SYNC + room + _ROOM + "    ;;\n" + _BASE + VERBS + unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 ROOM = r"""    if [ -n "$pool" ]; then
-      dmsetup status "$pool" | awk '{ split($6, used, "/"); print used[1] }' | {
-        read -r blocks
-        dmsetup table "$pool" | awk -v blocks="$blocks" '{ print blocks * $6 * 512, "-" }'
-      }
+      # The status commits what the pool has changed, and so what it has freed.
+      status=$(dmsetup status "$pool") && [ -n "$status" ] || exit 1
+      [ "$verb" = room ] || exit 0
+      blocks=$(echo "$status" | awk '{ split($6, used, "/"); print used[1] }')
+      dmsetup table "$pool" | awk -v blocks="$blocks" '{ print blocks * $6 * 512, "-" }'
       exit
     fi
 """
-"""For the verb room, before what counts a directory: what the pool gave out. Set before: pool, its name or ""."""
+"""For the verbs settle and room, before what counts a directory: what the pool gave out. Set before: pool, its name
+or ""."""

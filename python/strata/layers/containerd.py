@@ -127,6 +127,8 @@ builder() {
     in_own_caches buildah --root "$d/storage/builder/images" --runroot "$d/buildah" --storage-driver overlay "$verb" \
     --signature-policy "$d/policy.json" --quiet "$@" >/dev/null
 }
+# containerd only marks what is removed; its garbage collector deletes it, later or, asked by a lease, at once.
+collect_garbage() { lease=$(ctr leases create) && ctr leases delete --sync "$lease" >/dev/null; }
 state() { ctr tasks list | awk -v name="$1" '$1 == name { print $3 }'; }
 verb=$1; shift
 """
@@ -161,7 +163,8 @@ case $verb in
     rm -f -- "$tar"; exit $status ;;
   build)
     tar=$d/storage/builder/$2.tar
-    builder build --layers --no-cache --isolation chroot --network host --pull-never --tag "localhost/$2" -- "$1" &&
+    builder build --layers --no-cache --isolation oci --runtime runc --cgroup-parent "/$group/build" --network none \
+      --pull-never --tag "localhost/$2" -- "$1" &&
       builder push "localhost/$2" "docker-archive:$tar:localhost/$2:latest" &&
       ctr images import --snapshotter "$snapshotter" "$tar" >/dev/null; status=$?
     rm -f -- "$tar"; exit $status ;;
@@ -181,20 +184,22 @@ case $verb in
     done
     exec ctr containers create --snapshotter "$snapshotter" "$@" ;;
   start)
-    has_limits "$1" || exec ctr tasks start --detach --null-io --fifo-dir "$d/fifo" "$1"
-    ctr tasks start --detach --null-io --fifo-dir "$d/fifo" "$1" || exit 1
-    set_limits "$1" "$("$d/client" pid "$1")" ;;
+    ctr tasks start --detach --null-io --fifo-dir "$d/fifo" --pid-file "$d/pid-$1" "$1" || exit 1
+    ! has_limits "$1" || set_limits "$1" "$("$d/client" pid "$1")" ;;
   stop)
-    ctr tasks kill --signal SIGTERM "$1" || exit 1
-    for pause in 0.01 0.02 0.02 0.05 0.05 0.1 0.1 0.2 0.2 0.5 0.5 1 1 2 2 2; do
-      [ "$(state "$1")" = RUNNING ] || exec ctr tasks delete "$1"
+    pid=$(cat "$d/pid-$1") && ctr tasks kill --signal SIGTERM "$1" || exit 1
+    number=0
+    while [ -e "/proc/$pid" ] && [ "$number" -lt 1000 ]; do number=$((number + 1)); sleep 0.01; done
+    # containerd hears of the end a moment later than /proc shows it.
+    for pause in 0.01 0.02 0.05 0.1 0.2 0.5 1; do
+      if ctr tasks delete "$1" 2>/dev/null; then exit 0; fi
       sleep "$pause"
     done
     exec ctr tasks delete --force "$1" ;;
   remove)
     forget_limits "$1"
     [ -z "$(state "$1")" ] || ctr tasks delete --force "$1" || exit 1
-    exec ctr containers delete "$1" ;;
+    ctr containers delete "$1" && rm -f -- "$d/pid-$1" && collect_garbage ;;
   exec) name=$1; shift; exec ctr tasks exec --fifo-dir "$d/fifo" --exec-id "x$$" -- "$name" "$@" ;;
   pid) ctr tasks list | awk -v name="$1" '$1 == name { print $2 }' ;;
   count) ctr tasks list | grep -c ' RUNNING$' || [ $? = 1 ] ;;

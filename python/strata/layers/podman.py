@@ -121,7 +121,9 @@ d=${0%/*}
 # Each of these would lead to the user's own Podman.
 unset CONTAINER_HOST CONTAINER_CONNECTION CONTAINERS_CONF_OVERRIDE STORAGE_DRIVER STORAGE_OPTS
 export CONTAINERS_CONF="$d/containers.conf" CONTAINERS_STORAGE_CONF="$d/storage.conf"
-export CONTAINERS_REGISTRIES_CONF="$d/registries.conf" TMPDIR="$d/storage/copies" BUILDAH_ISOLATION=chroot
+export CONTAINERS_REGISTRIES_CONF="$d/registries.conf" TMPDIR="$d/storage/copies"
+# Each step of a build runs in a container, as Docker's do.
+export BUILDAH_ISOLATION=oci
 verb=$1; shift
 """
     + _rootless.AS_USER
@@ -133,8 +135,10 @@ images=$podman
 case $verb in
   load) $images import --quiet -- "$1" "localhost/$2" ;;
   build)
-    $images build --quiet --no-cache --network host --signature-policy "$d/policy.json" --pull-never \
-      --tag "localhost/$2" -- "$1" ;;
+    tag=$2; set -- -- "$1"
+    [ -n "$user" ] || set -- --cgroup-parent "/$group/build" "$@"
+    $images build --quiet --no-cache --network none --signature-policy "$d/policy.json" --pull-never \
+      --tag "localhost/$tag" "$@" ;;
   forget) exec $podman rmi --force "localhost/$1" ;;
   create)
     set -- "localhost/$@"

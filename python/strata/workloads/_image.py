@@ -16,15 +16,16 @@ FILES = Param("files", ParamType.INT, "how many files the image has", default=50
 SIZE = Param("size", ParamType.SIZE, "how large they are together", default=32 * _MIB, minimum=_MIB)
 
 # $1 client, $2 scratch, $3 files, $4 bytes, $5 seed, $6 bytes of one large file, $7 yes: programs of this machine run
-# in it once its /usr is mounted there. From an empty engine: what an earlier trial left is removed. Asking for the room
-# forces all of it to the disk.
+# in it once its /usr is mounted there. From an empty engine: what an earlier trial left is removed. Some engines unpack
+# an image for the first container that is made of it, so one is made here. Asking for the room forces all of it to
+# the disk.
 _MAKE = """\
 client=$1 root=$2/root tar=$2/root.tar
 "$client" reset >/dev/null || exit 1
 mkdir -- "$root" || exit 1
 for name in bin data dev etc proc sys tmp; do mkdir -- "$root/$name" || exit 1; done
 cp -- "$(command -v busybox)" "$root/bin/busybox" || exit 1
-for name in sh cat cp dd dpkg echo find ls mkdir rm sleep sync tar touch tr true wc; do
+for name in sh cat cp dd dpkg echo find head ls mkdir rm sleep sync tar touch tr true wc; do
   ln -s busybox "$root/bin/$name" || exit 1
 done
 printf '%s\n' '#!/bin/sh' 'trap exit TERM' 'sleep 2147483 & wait' >"$root/stay" && chmod +x "$root/stay" || exit 1
@@ -40,7 +41,8 @@ if [ "$6" -gt 0 ]; then
   head -c "$6" /dev/urandom >"$root/large" || exit 1
 fi
 tar --create --file "$tar" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 --directory "$root" . &&
-  "$client" load "$tar" base >/dev/null || exit 1
+  "$client" load "$tar" base >/dev/null &&
+  "$client" create base unpacked -- /stay >/dev/null && "$client" remove unpacked >/dev/null || exit 1
 rm -rf -- "$root" "$tar" && "$client" room >/dev/null"""
 
 # Ends at once when asked to, as a service should: busybox's sleep alone would have to be killed as process 1.

@@ -32,9 +32,10 @@ class OnEngine:
         return declared(self.info, self.info.primary)
 
 
-def created(client: str, names: Sequence[str], parallel: int = 1) -> Phase:
+def created(client: str, names: Sequence[str], parallel: int = 1, *, volumes: Sequence[str] = ()) -> Phase:
     """Containers of the local image that stay until they are asked to stop."""
-    return Phase("create", [(client, "create", _image.IMAGE, name, "--", *_image.STAY) for name in names], parallel)
+    words = (*volumes, "--", *_image.STAY)
+    return Phase("create", [(client, "create", _image.IMAGE, name, *words) for name in names], parallel)
 
 
 def each(client: str, verb: str, names: Sequence[str], parallel: int = 1) -> Phase:

@@ -23,12 +23,15 @@ _MIB = 1 << 20
 # One byte more in a file of the image: what keeps whole files copies all of it first.
 _COPY_UP = "echo >>/large && sync /large"
 
-# $1 how many files of 4 KiB, all on the disk at the end.
-SMALL = """\
-mkdir /small && number=0
-block=$(dd if=/dev/zero bs=4096 count=1 2>/dev/null | tr '\\0' x)
-while [ "$number" -lt "$1" ]; do printf %s "$block" >"/small/$number" || exit 1; number=$((number + 1)); done
-sync -f /small/0 && [ "$(wc -c </small/0)" -eq 4096 ]"""
+# By a program of the machine's, since busybox has none that writes many files of random content.
+_SPLIT = "/usr/bin/split"
+
+# $1 how many files of 4 KiB of random content, all on the disk at the end.
+SMALL = f"""\
+mkdir /small && head -c "$((4096 * $1))" /dev/urandom | {_SPLIT} --bytes=4096 --suffix-length=5 - /small/f &&
+  sync -f /small/faaaaa"""
+
+_COUNT = "find /small -type f -size 4096c | wc -l"
 
 _OPERATIONS = {
     "copy_up": "adding a byte to a large file of the image, and forcing that to the disk",
@@ -41,7 +44,7 @@ class Write(_on_engine.OnEngine):
         name="container/write",
         about=(
             "In running containers, one after another: a byte is added to a large file of the image, then many files "
-            "of 4 KiB are written; both to the container's own layer, and forced to the disk."
+            "of 4 KiB of random content are written; both to the container's own layer, and forced to the disk."
         ),
         params=(
             Param("count", ParamType.INT, "how many containers", default=3, minimum=1, maximum=1000, positional=True),
@@ -57,7 +60,7 @@ class Write(_on_engine.OnEngine):
         ),
         primary="write_s",
         accepts=frozenset({Kind.ENGINE}),
-        tools=_image.TOOLS,
+        tools={**_image.TOOLS, "split": "coreutils"},
     )
 
     def data_bytes(self, spec: Call) -> int:
@@ -68,16 +71,19 @@ class Write(_on_engine.OnEngine):
         client, count = target.path, int(spec["count"] or 1)
         names = [f"c{number}" for number in range(1, count + 1)]
         small = ("/bin/sh", "-c", SMALL, "sh", str(spec["small"]))
+        count_files = [(client, "exec", name, "/bin/sh", "-c", _COUNT) for name in names]
         phases = (
-            _on_engine.created(client, names),
+            _on_engine.created(client, names, volumes=(_image.PROGRAMS,)),
             _on_engine.each(client, "start", names),
+            # Read into memory before the clock: the program lies on the machine's own disk.
+            Phase("ready", [(client, "exec", name, _SPLIT, "--version") for name in names]),
             Phase("copy_up", [(client, "exec", name, "/bin/sh", "-c", _COPY_UP) for name in names]),
             Phase("small", [(client, "exec", name, *small) for name in names]),
+            Phase("check", count_files, expect=str(spec["small"])),
             _on_engine.each(client, "remove", names),
         )
-        return _on_engine.trial(
-            scratch, [_image.make(client, scratch, spec, seed, int(spec["large"] or 0))], phases, 600.0 + 600.0 * count
-        )
+        make = _image.make(client, scratch, spec, seed, int(spec["large"] or 0), programs=True)
+        return _on_engine.trial(scratch, [make], phases, 600.0 + 600.0 * count)
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
         done = _batch.read(output, tuple(_OPERATIONS))

@@ -108,6 +108,18 @@ def test_images_are_built_layers_written_and_room_counted(
     assert left_over(tmp_path / "run") == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", STACKS)
+def test_one_container_takes_as_much_as_each_of_ten(stack: str, tmp_path: Path) -> None:
+    needs(stack)
+    loads = [f"container/density({count}, files=50, size=8M)" for count in (1, 10)]
+    view = run(tmp_path / "run", [stack], *loads)
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 2, [trial.reason for trial in view.trials]
+    one, ten = (trial.metrics["bytes_per_container"] for trial in view.trials)
+    # What is more: databases of engines grow in steps of pages, and XFS makes inodes 64 at a time.
+    assert abs(one - ten) <= max(0.05 * ten, 32 << 10), (one, ten)
+
+
 @pytest.mark.parametrize("stack", ["disk | btrfs | lxd(btrfs)", "disk | ext4 | incus(dir)"])
 def test_instances(stack: str, users_machine: UsersMachine, tmp_path: Path) -> None:
     needs(stack)

@@ -21,6 +21,7 @@ def report(took_s: list[float], **failure: Any) -> str:
         {"name": name, "parallel": 1, "wall_s": 10.0, "commands": [{"at_s": 0.0, "took_s": each} for each in took_s]}
         for name in OPERATIONS
     ]
+    phases.append({"name": "settle", "wall_s": 1.0, "commands": [{"at_s": 0.0, "took_s": 1.0}]})
     return json.dumps({"phases": phases, "failure": failure or None})
 
 
@@ -32,7 +33,7 @@ def read(text: str | None, *, exit_code: int = 0, stderr: str = "") -> Measured:
 
 def test_percentiles_are_times_of_single_containers() -> None:
     figures = read(report([0.4, 0.1, 0.3, 0.2])).metrics
-    assert figures["lifecycle_s"] == 40.0
+    assert figures["lifecycle_s"] == 41.0 and figures["settle_s"] == 1.0
     assert figures["start_p50_ms"] == pytest.approx(200.0)
     assert figures["start_p95_ms"] == figures["start_max_ms"] == pytest.approx(400.0)
     assert figures["start_mean_ms"] == pytest.approx(250.0)
