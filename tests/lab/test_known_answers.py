@@ -216,8 +216,8 @@ def test_a_fast_disk_is_as_fast_as_the_processor_lets_it_be(tmp_path: Path) -> N
     found = figures(tmp_path / "run", ["{ssd, nvme, disk}"], [single, deep], "--size", "nvme=512M")
     claimed = {"ssd": (1e6 / 10_024.5, 100_000), "nvme": (1e6 / 19_162.6, 625_000), "disk": (100.0, 320_000)}
     for role, least_us, most_us, ceiling in (
-        ("ssd", 25, 35, (16_000, 25_000)),
-        ("nvme", 20, 30, (20_000, 30_000)),
+        ("ssd", 25, 35, (24_000, 32_000)),
+        ("nvme", 20, 30, (29_000, 40_000)),
         ("disk", 15, 22, (50_000, 80_000)),
     ):
         read_us, most = claimed[role]

@@ -52,6 +52,11 @@ impl<T> Agenda<T> {
         self.planned.peek().map(|Reverse(planned)| planned.key.0)
     }
 
+    /// The least of what `moment` says of everything planned.
+    pub(crate) fn least(&self, moment: impl Fn(Nanos, &T) -> Option<Nanos>) -> Option<Nanos> {
+        self.planned.iter().filter_map(|Reverse(planned)| moment(planned.key.0, &planned.what)).min()
+    }
+
     pub(crate) fn take(&mut self) -> Option<(Nanos, T)> {
         self.planned.pop().map(|Reverse(planned)| (planned.key.0, planned.what))
     }
@@ -63,7 +68,12 @@ impl<T> Agenda<T> {
 
 /// Time to move `bytes` at `bytes_per_s`, in nanoseconds, rounded up.
 pub(crate) fn transfer(bytes: u64, bytes_per_s: u64) -> Nanos {
-    (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(bytes_per_s.max(1))) as Nanos
+    let rate = bytes_per_s.max(1);
+    match bytes.checked_mul(1_000_000_000) {
+        // Many times faster than the division of 128 bits, and nearly always enough.
+        Some(product) => product.div_ceil(rate),
+        None => (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(rate)) as Nanos,
+    }
 }
 
 /// A thing that one request at a time has, in the order in which they ask.
@@ -75,7 +85,12 @@ pub(crate) struct Line {
 impl Line {
     /// Has it for `time` as soon as it is free; the moment when that is over.
     pub(crate) fn have(&mut self, now: Nanos, time: Nanos) -> Nanos {
-        self.free = self.free.max(now) + time;
+        self.free = self.earliest(now, time);
         self.free
+    }
+
+    /// What [`Line::have`] would return. A later call never returns less.
+    pub(crate) fn earliest(&self, now: Nanos, time: Nanos) -> Nanos {
+        self.free.max(now) + time
     }
 }

@@ -96,6 +96,19 @@ impl Device {
         [self.held.front().map(|event| event.at), disk, power].into_iter().flatten().min()
     }
 
+    /// A moment before which no request is answered and no power fails if nothing else arrives; `None` if neither ever
+    /// happens. Who needs only answers has to [`Device::advance`] at these moments and when a request arrives: whatever the
+    /// disk did in between comes out as it would have at every [`Device::next`].
+    #[must_use]
+    pub fn next_answer(&self) -> Option<Nanos> {
+        let held = self.held.iter().find(|event| !matches!(event.what, What::Durable { .. })).map(|event| event.at);
+        if self.without_power {
+            return held;
+        }
+        let disk = self.disk.next_answer().map(|at| at.max(self.stalled_until));
+        [held, disk, self.power_cut].into_iter().flatten().min()
+    }
+
     /// Adds every event up to `until` (included), in the order of time.
     pub fn advance(&mut self, until: Nanos, events: &mut Vec<Event>) {
         while let Some(at) = self.next().filter(|&at| at <= until) {

@@ -84,6 +84,11 @@ pub trait Serve {
     /// When the next event happens if nothing else arrives.
     fn next(&self) -> Option<Nanos>;
 
+    /// A moment before which no request is answered if nothing else arrives; `None` only if none ever is.
+    fn next_answer(&self) -> Option<Nanos> {
+        self.next()
+    }
+
     /// Takes the next event and adds what can be seen of it from outside.
     fn step(&mut self, events: &mut Vec<Event>);
 

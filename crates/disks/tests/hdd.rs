@@ -194,3 +194,21 @@ fn reads_do_not_wait_for_what_is_cached_while_it_is_little() {
     let (after_writes, ..) = run(&mut device, &random_reads(SIZE, 1, 300), end, id);
     close(after_writes.per_s, undisturbed.per_s, 0.05);
 }
+
+#[test]
+fn a_write_through_the_cache_over_all_of_it_lets_in_what_waits_for_room() {
+    let mut small = hdd();
+    small.cache_bytes = 64 << 10;
+    let model = Model { service: Service::Hdd(small), ..named("hdd-7200") };
+    let mut device = Device::new(&model, SIZE, 3).expect("the model");
+    let write = |id, fua, offset, length| request(id, Op::Write { fua }, offset, length);
+    let mut events = Vec::new();
+    device.arrive(0, &write(1, false, SIZE / 2, 4 << 10));
+    // The arm is on its way with the first. The second is in the cache, the third goes over it, the fourth has no room.
+    device.advance(400_000, &mut events);
+    device.arrive(400_000, &write(2, false, 0, 60 << 10));
+    device.arrive(400_000, &write(3, true, 0, 60 << 10));
+    device.arrive(400_000, &write(4, false, 1 << 20, 8 << 10));
+    events.extend(drain(&mut device));
+    assert!((1..=4).all(|id| done(&events, id).is_some()), "{events:?}");
+}

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{close, named, random_reads, ssd};
+use common::{close, done, drain, named, random_reads, request, ssd};
 use strata_disks::ssd::Flash;
-use strata_disks::{Device, Kind, Load, Model, Random, Service, Ssd, WriteCache, run};
+use strata_disks::{Device, Kind, Load, Model, Op, Random, Service, Ssd, WriteCache, run};
 
 const SIZE: u64 = 1 << 30;
 const WORN_SIZE: u64 = 1 << 30;
@@ -178,4 +178,15 @@ fn a_flush_costs_a_program_operation_and_its_own_time_only_with_a_volatile_cache
 fn too_small_a_device_is_refused() {
     let refused = Device::new(&model("nvme", |_| (), WriteCache::Volatile), 1 << 27, 1).err().expect("a refusal");
     assert!(refused.contains("take a larger device"), "{refused}");
+}
+
+#[test]
+fn a_write_that_needs_the_whole_buffer_does_not_wait_for_a_full_operation() {
+    let small = |ssd: &mut Ssd| ssd.buffer_bytes = 2 * u64::from(ssd.program_bytes);
+    for write_cache in [WriteCache::Volatile, WriteCache::Protected] {
+        let mut device = Device::new(&model("ssd-sata", small, write_cache), SIZE, 3).expect("the model");
+        device.arrive(0, &request(1, Op::Write { fua: false }, 0, 4096));
+        device.arrive(0, &request(2, Op::Write { fua: false }, 1 << 20, 192 << 10));
+        assert!(done(&drain(&mut device), 2).is_some(), "the second write is never answered");
+    }
 }

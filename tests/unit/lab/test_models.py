@@ -228,7 +228,7 @@ def test_what_a_fast_disk_loses_to_the_processor_stands_beside_its_figures() -> 
     ):
         (said,) = models.caveats("ssd", models.find(name), virtual=True, cost_us=16.94)
         assert f"{name}, every request computed by strata-engine disk, which takes 16.9 us more for each" in said
-        assert least in said and "adds some 30 us in all to each request, and serves some 20,000 a second" in said
+        assert least in said and "adds some 30 us in all to each request, and serves some 28,000 a second" in said
     assert "adds some 18 us in all to each request" in models.served_by(models.find("plain"))
     assert "processor" not in models.served_by(models.find("serial-8ms")), "of 8 ms its part is nothing"
     assert "processor" not in models.served_by(models.find("hdd-7200"))

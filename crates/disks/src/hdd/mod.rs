@@ -452,6 +452,7 @@ impl HddDisk {
             Some(Work::Write(request)) => {
                 // What an older write left in the cache must not reach the medium after this one.
                 self.cache.cut(request.offset, request.length);
+                self.let_into_cache(now);
                 self.agenda.plan(now, Happening::Answered { id: request.id, durable: true });
             }
             Some(Work::Destage(runs)) => {

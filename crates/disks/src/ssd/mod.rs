@@ -20,7 +20,8 @@ pub struct SsdDisk {
     queue_depth: u32,
     flash: Flash,
     erase: Nanos,
-    agenda: Agenda<Happening>,
+    /// What happens, and a moment before which it answers no request.
+    agenda: Agenda<(Happening, Nanos)>,
     controller: Line,
     to_host: Line,
     from_host: Line,
@@ -63,6 +64,8 @@ enum Work {
 struct PageRead {
     id: u64,
     bytes: u64,
+    /// Bytes of the whole request.
+    request_bytes: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -79,7 +82,7 @@ enum Happening {
     /// A die has done its work.
     DieDone(usize),
     /// A part of a read is in the controller.
-    Part(u64),
+    Part(PageRead),
     /// A request is answered.
     Answered { id: u64, durable: bool },
 }
@@ -153,11 +156,60 @@ impl SsdDisk {
     fn admit(&mut self, now: Nanos, request: Request) {
         self.inside += 1;
         let at = self.controller.have(now, ns_of_us(self.parameters.command_us));
-        self.agenda.plan(at, Happening::Understood(request));
+        let answer = self.answer_of_understood(at, &request);
+        self.agenda.plan(at, (Happening::Understood(request), answer));
     }
 
     fn answer(&mut self, at: Nanos, id: u64, durable: bool) {
-        self.agenda.plan(at, Happening::Answered { id, durable });
+        self.agenda.plan(at, (Happening::Answered { id, durable }, at));
+    }
+
+    /// A moment before which a request is not answered that is understood at `at`.
+    fn answer_of_understood(&self, at: Nanos, request: &Request) -> Nanos {
+        match request.op {
+            Op::Read if self.needs_die(request) => {
+                let read = at + ns_of_us(self.parameters.read_us);
+                let there = read + transfer(self.unit_bytes(), self.parameters.channel_bytes_per_s);
+                self.answer_of_part(there, request.length)
+            }
+            Op::Read => self.answer_of_part(at, request.length),
+            Op::Write { .. } => {
+                let time = transfer(request.length, self.parameters.interface_bytes_per_s);
+                self.from_host.earliest(at, time) + ns_of_us(self.parameters.write_latency_us)
+            }
+            Op::Flush if self.write_cache == WriteCache::Volatile => at + ns_of_us(self.parameters.flush_us),
+            Op::Flush => at,
+            // What is discarded need not be programmed any more: who waited for it is answered as well.
+            Op::Discard | Op::WriteZeroes => at + self.least_settling(),
+        }
+    }
+
+    /// Whether a read that arrives now has to wait for a die. Requests are understood in order of arrival, so that with no
+    /// write open nothing gets into the buffer, and nothing is discarded, before this read is.
+    fn needs_die(&self, request: &Request) -> bool {
+        self.open_writes.is_empty()
+            && self.units(request).any(|unit| !self.buffer.holds(unit) && self.flash.page_of(unit).is_some())
+    }
+
+    /// A moment before which a read is not answered of which a part is in the controller at `at`.
+    fn answer_of_part(&self, at: Nanos, request_bytes: u64) -> Nanos {
+        let time = transfer(request_bytes, self.parameters.interface_bytes_per_s);
+        let line = if self.parameters.full_duplex { &self.to_host } else { &self.from_host };
+        line.earliest(at, time) + ns_of_us(self.parameters.read_latency_us)
+    }
+
+    /// The least time from a program operation's end to an answer that waited for it.
+    fn least_settling(&self) -> Nanos {
+        ns_of_us(self.parameters.write_latency_us.min(self.parameters.flush_us))
+    }
+
+    /// The least time from the begin of a die's work to an answer that waited for it.
+    fn least_begun(&self) -> Nanos {
+        let parameters = &self.parameters;
+        let read = ns_of_us(parameters.read_us)
+            + transfer(self.unit_bytes(), parameters.channel_bytes_per_s)
+            + ns_of_us(parameters.read_latency_us);
+        read.min(ns_of_us(parameters.program_us) + self.least_settling())
     }
 
     fn understood(&mut self, now: Nanos, request: Request) {
@@ -204,7 +256,7 @@ impl SsdDisk {
         }
         self.reads.insert(request.id, (request, parts.len() as u32));
         for (die, _, bytes) in parts {
-            self.dies[die].reads.push_back(PageRead { id: request.id, bytes });
+            self.dies[die].reads.push_back(PageRead { id: request.id, bytes, request_bytes: request.length });
             self.use_die(now, die);
         }
     }
@@ -223,13 +275,17 @@ impl SsdDisk {
             let units = self.units(&request);
             let bytes = u64::from(units.end - units.start) * self.unit_bytes();
             if self.taken_bytes > 0 && self.taken_bytes + bytes > self.buffer_bytes {
+                if self.lacks_room() {
+                    self.use_idle_dies(now);
+                }
                 return;
             }
             self.crowded.pop_front();
             self.taken_bytes += bytes;
             let time = transfer(request.length, self.parameters.interface_bytes_per_s);
             let at = self.from_host.have(now, time);
-            self.agenda.plan(at, Happening::Landed(request));
+            let answer = at + ns_of_us(self.parameters.write_latency_us);
+            self.agenda.plan(at, (Happening::Landed(request), answer));
         }
     }
 
@@ -262,7 +318,13 @@ impl SsdDisk {
     fn has_program(&self) -> bool {
         let waited_for = self.settling.last_key_value().map_or(0, |((ticket, _), _)| *ticket);
         self.buffer.waiting() >= self.flash.units_per_program() as usize
-            || (self.buffer.waiting() > 0 && self.buffer.first_ticket().is_some_and(|ticket| ticket < waited_for))
+            || (self.buffer.waiting() > 0
+                && (self.lacks_room() || self.buffer.first_ticket().is_some_and(|ticket| ticket < waited_for)))
+    }
+
+    /// Whether a write waits for room that no operation is about to make.
+    fn lacks_room(&self) -> bool {
+        !self.crowded.is_empty() && self.leaving.is_empty()
     }
 
     /// Gives program operations to idle dies in turn.
@@ -296,7 +358,11 @@ impl SsdDisk {
         if let Some(read) = read {
             at.reads_in_a_row += 1;
             at.work = Some(Work::Read(read));
-            self.agenda.plan(now + ns_of_us(self.parameters.read_us), Happening::DieDone(die));
+            let done = now + ns_of_us(self.parameters.read_us);
+            let time = transfer(read.bytes, self.parameters.channel_bytes_per_s);
+            let there = self.channels[die % self.parameters.channels as usize].earliest(done, time);
+            let answer = self.answer_of_part(there, read.request_bytes);
+            self.agenda.plan(done, (Happening::DieDone(die), answer));
             return;
         }
         let bytes = u64::from(self.parameters.program_bytes);
@@ -311,12 +377,14 @@ impl SsdDisk {
             let there = channel.have(now, transfer(bytes, self.parameters.channel_bytes_per_s));
             self.dies[die].work = Some(Work::Program(units));
             self.dies[die].reads_in_a_row = 0;
-            self.agenda.plan(there + program, Happening::DieDone(die));
+            let done = there + program;
+            self.agenda.plan(done, (Happening::DieDone(die), done + self.least_settling()));
         } else if let Some(did) = self.collect(die) {
             let time = read * u64::from(did.pages) + program + self.erase * u64::from(did.erased);
             self.dies[die].work = Some(Work::Collect);
             self.dies[die].reads_in_a_row = 0;
-            self.agenda.plan(now + time, Happening::DieDone(die));
+            // Who waits for it waits for a later operation as well, see `next_answer`.
+            self.agenda.plan(now + time, (Happening::DieDone(die), Nanos::MAX));
         }
     }
 
@@ -329,7 +397,8 @@ impl SsdDisk {
             Some(Work::Read(read)) => {
                 let channel = &mut self.channels[die % self.parameters.channels as usize];
                 let at = channel.have(now, transfer(read.bytes, self.parameters.channel_bytes_per_s));
-                self.agenda.plan(at, Happening::Part(read.id));
+                let answer = self.answer_of_part(at, read.request_bytes);
+                self.agenda.plan(at, (Happening::Part(read), answer));
             }
             Some(Work::Program(units)) => {
                 self.buffer.programmed(&units);
@@ -400,13 +469,29 @@ impl Serve for SsdDisk {
         self.agenda.next()
     }
 
+    /// A request has something planned that answers it; or waits for a program operation that has begun, or for work of a
+    /// die that begins with something planned; or is answered after another one: those outside, and flushes before which a
+    /// write is open.
+    fn next_answer(&self) -> Option<Nanos> {
+        let waits_for_program = !(self.settling.is_empty() && self.crowded.is_empty());
+        let planned = self.agenda.least(|_, (happening, answer)| match happening {
+            Happening::DieDone(die) if !waits_for_program => {
+                matches!(self.dies[*die].work, Some(Work::Read(_))).then_some(*answer)
+            }
+            _ => Some(*answer),
+        });
+        let waits = waits_for_program || !self.reads.is_empty();
+        let begun = self.agenda.next().filter(|_| waits).map(|at| at + self.least_begun());
+        planned.into_iter().chain(begun).min()
+    }
+
     fn step(&mut self, events: &mut Vec<Event>) {
-        let Some((at, happening)) = self.agenda.take() else { return };
+        let Some((at, (happening, _))) = self.agenda.take() else { return };
         match happening {
             Happening::Understood(request) => self.understood(at, request),
             Happening::Landed(request) => self.landed(at, request),
             Happening::DieDone(die) => self.die_done(at, die, events),
-            Happening::Part(id) => self.part_done(at, id),
+            Happening::Part(read) => self.part_done(at, read.id),
             Happening::Answered { id, durable } => {
                 self.open_writes.remove(&id);
                 self.inside -= 1;

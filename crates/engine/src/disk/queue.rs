@@ -279,16 +279,17 @@ impl Running {
         self.fetch(Fetch::Next, tag, result)
     }
 
-    /// Copies until the next moment of the model is there.
+    /// Copies until the next request may have to be answered.
     fn copy_while_waiting(&mut self) -> io::Result<()> {
         if self.to_copy.is_empty() {
             return Ok(());
         }
         // What is answered goes first.
         self.ring.submit()?;
+        let next = self.device.next_answer().unwrap_or(Nanos::MAX);
         while let Some(id) = self.to_copy.pop_front() {
             self.copy(id);
-            if self.device.next().is_some_and(|next| next <= self.now()) {
+            if next <= self.now() {
                 break;
             }
         }
@@ -328,9 +329,10 @@ impl Running {
         }
     }
 
-    /// Sets a timer for the model's next event unless one is set for then or earlier.
+    /// Sets a timer for the moment at which the next request may have to be answered, unless one is set for then or earlier.
+    /// What the model does in between shows in no answer, and waits until then.
     fn set_timer(&mut self) -> io::Result<()> {
-        let Some(next) = self.device.next() else { return Ok(()) };
+        let Some(next) = self.device.next_answer() else { return Ok(()) };
         if self.timers.last().is_some_and(|&timer| timer <= next) {
             return Ok(());
         }
