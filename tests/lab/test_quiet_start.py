@@ -37,3 +37,13 @@ def test_a_read_after_a_trial_that_wrote_is_as_fast_as_before_it(tmp_path: Path)
     first = next(number for number, count in enumerate(writes) if count > writes[0])
     last = writes.index(writes[-1])
     assert last - first > 30 and len(set(reads[first:last])) == 1, "none while the job wrote"
+
+
+def test_the_arc_of_zfs_is_empty_when_the_clock_starts(tmp_path: Path) -> None:
+    """All of what is laid out would fit into it; drop_caches alone leaves a 32nd of the memory, 60 MB here."""
+    view = lab_run(tmp_path / "run", ["disk | zfs"], "fio/randread-4k-qd32(size=128M, runtime=4s)", "--size", "disk=1G")
+    (trial,) = view.trials
+    assert trial.outcome is Outcome.OK, trial.reason
+    assert trial.metrics["host.start_arc_bytes"] <= 32 << 20
+    assert trial.metrics["host.start_dirty_bytes"] < 1 << 20
+    assert trial.metrics["zfs.arc_bytes"] > 64 << 20, "it can hold what is read"

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from strata.errors import WorkloadFailed
 from strata.model import Measured, Metric
+from strata.run.caches import START_METRICS
 
 FLUSH = Metric(
     "host.flush_s",
@@ -29,6 +30,7 @@ HOST_METRICS = (
     Metric("host.cpu_per_gib_s", "s/GiB", "lower", "busy processor time per GiB the application moved"),
     Metric("host.dirty_max_bytes", "bytes", "neither", "most data waiting in memory to be written"),
     FLUSH,
+    *START_METRICS,
     Metric("psi.cpu_some_pct", "%", "lower", "share of the time in which something waited for a processor"),
     Metric("psi.io_some_pct", "%", "lower", "share of the time in which something waited for I/O"),
     Metric("psi.io_full_pct", "%", "lower", "share of the time in which everything waited for I/O"),
@@ -43,6 +45,7 @@ GUEST_METRICS = (
     Metric("guest.cpu_user_s", "s", "lower", "processor time in user mode, of the guest"),
     Metric("guest.cpu_system_s", "s", "lower", "processor time in the guest's kernel, interrupts included"),
     Metric("guest.cpu_iowait_pct", "%", "lower", "idle processor time with I/O outstanding, of the guest"),
+    *(replace(metric, name=metric.name.replace("host.", "guest.", 1)) for metric in START_METRICS),
     Metric("guest.qemu_cpu_s", "s", "lower", "processor time of the QEMU process, the guest's own included"),
 )
 

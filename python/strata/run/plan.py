@@ -245,7 +245,10 @@ def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_
             *before, measure = planned.until_measured()
             commands = [(top.guest, Command(argv)) for argv in before]
             if top.guest is not None:
-                commands += [(None, trial_steps.quiesce(laid_out.holders())), (None, trial_steps.FORGET)]
+                commands += [
+                    (None, trial_steps.quiesce(laid_out.holders())),
+                    (None, trial_steps.forget(laid_out.holders())),
+                ]
             commands += [(each.guest, each.begin) for each in top.meanwhile]
             commands.append((top.guest, Command(measure)))
             commands += [(each.guest, each.end) for each in top.meanwhile]

@@ -25,9 +25,11 @@ from strata.model import (
     TrialPlan,
     Workload,
 )
-from strata.run import directories, machine, output, trial_files, trial_steps
+from strata.run import caches, directories, machine, output, trial_files, trial_steps
+from strata.run.caches import Caches
 from strata.run.outside import Outside, Watched
 from strata.run.trial_steps import TrialSteps
+from strata.units import human_size
 
 if TYPE_CHECKING:
     from strata.analysis import steady
@@ -125,6 +127,8 @@ class Start:
     cold: bool  # memory forgot what was prepared, on all its machines
     flush_s: float  # for emptying page cache and write caches
     notes: tuple[str, ...]  # what was not emptied
+    caches: Caches  # of the machine of the trial
+    outer: Caches | None = None  # of the machine that carries it, where that is another
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +190,7 @@ def judged(
         notes.append(f"no block device is known below {where}: what of the traffic reached a disk is not known")
     if not start.cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes):
         flags.append("cached")
-    if not start.cold:
-        notes.append("memory could not be cleared of what was prepared, which only root may: it may have served reads")
+    found |= start_figures(bench, start)
     found[machine.FLUSH.name] = start.flush_s
     figures.update({name: value for name, value in found.items() if name in bench.declared})
     return Trial(
@@ -210,6 +213,13 @@ def judged(
     )
 
 
+def start_figures(bench: Bench, start: Start) -> dict[str, float]:
+    """What memory kept on each machine of a trial when its clock started."""
+    if bench.outside is None or bench.host is bench.outside.host:
+        return start.caches.figures()
+    return machine.as_guest(start.caches.figures()) | (start.outer.figures() if start.outer else {})
+
+
 def prepare(bench: Bench, steps: TrialSteps) -> None:
     """All that the clock does not see, but for the directories and for `quiesce`."""
     host = bench.host
@@ -225,14 +235,25 @@ def quiesce(bench: Bench, steps: TrialSteps) -> Start:
     host, outside = bench.host, bench.outside
     flushed = [host.run(command) for command in steps.flush]
     cold, problems = True, []
-    below = [] if outside is None or outside.host is host else [(outside.host, trial_steps.quiesce(outside.holders))]
-    for each, command in ((host, steps.quiesce), *below):
-        flushed.append(each.run(command))
+    below: list[tuple[Host, Command, Command]] = []
+    if outside is not None and outside.host is not host:
+        about = trial_steps.quiesce(outside.holders), trial_steps.forget(outside.holders)
+        below.append((outside.host, *about))
+    for each, empty, forget in ((host, steps.quiesce, steps.forget), *below):
+        flushed.append(each.run(empty))
         problems += flushed[-1].stdout.splitlines()
         # an ordinary user may measure existing(PATH), and may not do this
-        cold = each.run(steps.forget, check=False).exit_code == 0 and cold
-    notes = (f"the trial did not start with empty write caches: {'; '.join(problems)}",) if problems else ()
-    return Start(cold, sum(each.duration_s for each in flushed), notes)
+        cold = each.run(forget, check=False).exit_code == 0 and cold
+    notes: tuple[str, ...] = ()
+    if problems:
+        notes += (f"the trial did not start with empty write caches: {'; '.join(problems)}",)
+    if not cold:
+        notes += ("memory could not be cleared of what was prepared, which only root may: it may have served reads",)
+    seen = [caches.look(each) for each in (host, *(each for each, _, _ in below))]
+    for warm in (each.arc_data_bytes for each in seen if each.arc_is_warm):
+        notes += (f"the ARC of ZFS was not empty at the start: {human_size(warm or 0)} of data were left in it",)
+    cold = cold and not any(each.arc_is_warm for each in seen)
+    return Start(cold, sum(each.duration_s for each in flushed), notes, seen[0], seen[1] if below else None)
 
 
 @contextmanager

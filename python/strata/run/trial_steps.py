@@ -17,7 +17,26 @@ _SAMPLE_INTERVAL = "100ms"
 # disk takes about a minute, and Linux gives up on a flush that a disk does not answer in about that time.
 _WRITE_OUT_S = 1800.0
 
-FORGET = Command(("sh", "-c", "echo 3 >/proc/sys/vm/drop_caches"))
+# drop_caches drops clean pages only: what is dirty would stay, serve reads and be written during the trial. It leaves
+# `c_min` bytes in the ARC of ZFS, a 32nd of the memory; where the stack has ZFS that is set to 32 MiB, the least there
+# is (zfs_arc_min, zfs(4)), until they are dropped. ZFS before 2.3 gives no more than 10,000 pages at a time
+# (zfs_arc_shrinker_limit). A zfs_arc_min of 0 is ZFS's own choice, but setting it changes nothing: `c_min` goes first.
+# $1 own: of the user's own directory, whose other file systems are not ours to write out. The rest: as below.
+_FORGET = """\
+own=$1; shift
+[ "$own" = own ] || sync
+cd /sys/module/zfs/parameters 2>/dev/null && zfs=
+for path; do
+  case $path in /dev/zvol/*) zfs=yes ;; esac
+  [ "$(stat --file-system --format=%T -- "$path" 2>/dev/null)" != zfs ] || zfs=yes
+done
+if [ -n "$zfs" ] && [ -w zfs_arc_min ] && [ -w zfs_arc_shrinker_limit ]; then
+  least=$(cat zfs_arc_min); limit=$(cat zfs_arc_shrinker_limit)
+  chosen=$(sed -n 's/^c_min  *[0-9]*  *//p' /proc/spl/kstat/zfs/arcstats)
+  trap 'echo "$chosen" >zfs_arc_min; echo "$least" >zfs_arc_min; echo "$limit" >zfs_arc_shrinker_limit' EXIT
+  echo 0 >zfs_arc_shrinker_limit; echo 33554432 >zfs_arc_min
+fi
+echo 3 >/proc/sys/vm/drop_caches"""
 
 # $@ is what holds data of the stack on one machine, top to bottom. udev reads a device whenever a program that wrote to
 # it closes it; it takes in what was closed before it answers `settle`, and probes in the background otherwise.
@@ -38,6 +57,11 @@ for path; do
   fi
 done
 :"""
+
+
+def forget(holders: Sequence[str], *, on_existing: bool = False) -> Command:
+    """Memory forgets what it keeps of the disks; only root may. `holders`: as for `quiesce`."""
+    return Command(("sh", "-c", _FORGET, "sh", "own" if on_existing else "ours", *dict.fromkeys(holders)), _WRITE_OUT_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +120,7 @@ def trial_steps(
     """
     make, remove = directories(target, scratch, inside)
     samples = f"{scratch}/samples.jsonl"
+    all_holders = (target.path, *holders) if target.kind is Kind.BLOCK else holders
     sampled = [part for i, (_, path) in enumerate(devices) for part in ("--device", f"d{i}={path}")]
     sampled += ["--process", f"{machine.OWN_QEMU}={pid_file}"] if pid_file else []
     measure = (
@@ -108,8 +133,8 @@ def trial_steps(
         prepare=_within(inside, *plan.prepare),
         rehearse=_within(inside, *_rehearsal(plan, rehearsals)),
         flush=_within(inside, *flush(target)),
-        quiesce=quiesce((target.path, *holders) if target.kind is Kind.BLOCK else holders),
-        forget=FORGET,
+        quiesce=quiesce(all_holders),
+        forget=forget(all_holders, on_existing=target.on_existing),
         measure=Command(measure, plan.measure.timeout_s + _GRACE_S, plan.measure.stdin),
         samples=samples,
         remove=remove,
