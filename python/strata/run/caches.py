@@ -24,6 +24,15 @@ START_METRICS = (
     Metric("host.start_page_cache_bytes", "bytes", "neither", "page cache, tmpfs left out, when the clock started"),
     Metric("host.start_arc_bytes", "bytes", "neither", "data in the ARC of ZFS when the clock started"),
 )
+ARC_SERVED = Metric(
+    "host.arc_served_pct",
+    "%",
+    "neither",
+    "share of the reads of blocks of files that the ARC of ZFS answered without a disk",
+)
+
+# Fewer reads of blocks say nothing.
+_FEWEST_READS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +42,19 @@ class Caches:
     dirty_bytes: int | None = None
     page_cache_bytes: int | None = None
     arc_data_bytes: int | None = None
+    arc_reads: int = 0  # of blocks of files, since ZFS was loaded
+    arc_misses: int = 0  # of these, and blocks that were fetched ahead from a disk
 
     def figures(self) -> dict[str, float]:
         """By the names of START_METRICS."""
         values = (self.dirty_bytes, self.page_cache_bytes, self.arc_data_bytes)
         return {metric.name: v for metric, v in zip(START_METRICS, values, strict=True) if v is not None}
+
+    def since(self, before: Caches) -> dict[str, float]:
+        """ARC_SERVED between two looks; empty where ZFS was hardly used. A block that was fetched ahead is a hit of the
+        ARC when it is asked for, and came from a disk all the same."""
+        reads, misses = self.arc_reads - before.arc_reads, self.arc_misses - before.arc_misses
+        return {ARC_SERVED.name: 100 * max(1 - misses / reads, 0.0)} if reads >= _FEWEST_READS else {}
 
     @property
     def arc_is_warm(self) -> bool:
@@ -62,6 +79,8 @@ def parse(meminfo: str, arcstats: str) -> Caches:
         _total(kib, "Dirty", "Writeback"),
         None if (cached := _total(kib, "Cached", "Buffers")) is None else cached - 1024 * kib.get("Shmem", 0),
         arc.get("data_size"),
+        sum(arc.get(f"demand_data_{name}", 0) for name in ("hits", "iohits", "misses")),
+        sum(arc.get(f"{name}_data_misses", 0) for name in ("demand", "prefetch")),
     )
 
 

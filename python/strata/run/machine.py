@@ -12,7 +12,7 @@ from typing import Any
 
 from strata.errors import WorkloadFailed
 from strata.model import Measured, Metric
-from strata.run.caches import START_METRICS
+from strata.run.caches import ARC_SERVED, START_METRICS
 
 FLUSH = Metric(
     "host.flush_s",
@@ -31,6 +31,7 @@ HOST_METRICS = (
     Metric("host.dirty_max_bytes", "bytes", "neither", "most data waiting in memory to be written"),
     FLUSH,
     *START_METRICS,
+    ARC_SERVED,
     Metric("psi.cpu_some_pct", "%", "lower", "share of the time in which something waited for a processor"),
     Metric("psi.io_some_pct", "%", "lower", "share of the time in which something waited for I/O"),
     Metric("psi.io_full_pct", "%", "lower", "share of the time in which everything waited for I/O"),
@@ -45,7 +46,7 @@ GUEST_METRICS = (
     Metric("guest.cpu_user_s", "s", "lower", "processor time in user mode, of the guest"),
     Metric("guest.cpu_system_s", "s", "lower", "processor time in the guest's kernel, interrupts included"),
     Metric("guest.cpu_iowait_pct", "%", "lower", "idle processor time with I/O outstanding, of the guest"),
-    *(replace(metric, name=metric.name.replace("host.", "guest.", 1)) for metric in START_METRICS),
+    *(replace(metric, name=metric.name.replace("host.", "guest.", 1)) for metric in (*START_METRICS, ARC_SERVED)),
     Metric("guest.qemu_cpu_s", "s", "lower", "processor time of the QEMU process, the guest's own included"),
 )
 
@@ -64,8 +65,6 @@ _SLACK_S = 0.05
 
 # Below this an application's traffic is too small to say where it was served from.
 _TELLING_BYTES = 1 << 20
-# A "disk" figure with less than this share of device traffic is a memory figure.
-_MEMORY_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +160,6 @@ def figures(samples: Samples, devices: Iterable[tuple[str, str]], measured: Meas
     if (measured.bytes_read or 0) >= _TELLING_BYTES and "disk.read_bytes" in found:
         found["disk.read_ratio"] = found["disk.read_bytes"] / (measured.bytes_read or 1)
     return found
-
-
-def from_memory(found: Mapping[str, float]) -> bool:
-    """Whether almost nothing of the application's traffic reached the disks."""
-    ratios = [found[name] for name in ("disk.write_amplification", "disk.read_ratio") if name in found]
-    return any(ratio < _MEMORY_SHARE for ratio in ratios)
 
 
 def as_guest(found: Mapping[str, float]) -> dict[str, float]:

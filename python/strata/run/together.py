@@ -20,7 +20,7 @@ from strata.errors import VisitFailed, WorkloadFailed
 from strata.gate import GONE, PART
 from strata.hosts.base import Host
 from strata.model import Call, Command, Completed, Guest, Measured, Metric, Outcome, Target, TrialPlan, Workload
-from strata.run import machine, trial, trial_steps
+from strata.run import machine, served, trial, trial_steps
 from strata.run.at_once import at_once
 from strata.run.outside import QEMU, Outside, Watched
 from strata.run.trial import Bench, Done, Start, Trial
@@ -441,10 +441,11 @@ def _ended(part: Part, inside: bool, shared: Mapping[str, float], at: float) -> 
     if not inside:  # the machine is everybody's
         figures = {name: value for name, value in figures.items() if not name.startswith(("host.", "psi."))}
     flags = own.flags
-    if machine.from_memory(shared) and "memory" not in flags:
-        flags = (*flags, "memory")
     overlap, apart = shared[OVERLAP.name], shared[APART.name]
     notes = own.notes
+    decided = served.decided(shared, part.call, part.bench.above, buffered=part.plan.buffered)
+    if decided is not None:
+        flags, notes = tuple(dict.fromkeys((*flags, "cache"))), (*notes, decided)
     if apart > _APART_PCT:
         notes = (*notes, f"for {apart:.0f} % of the longest tenant's load not all others were under way")
     if overlap >= LEAST_OVERLAP_PCT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from strata.model import (
     TrialPlan,
     Workload,
 )
-from strata.run import caches, directories, machine, output, trial_files, trial_steps
+from strata.run import caches, directories, machine, output, served, trial_files, trial_steps
 from strata.run.caches import Caches
 from strata.run.outside import Outside, Watched
 from strata.run.trial_steps import TrialSteps
@@ -76,6 +76,7 @@ class Bench:
     outside: Outside | None = None  # `host` is a guest: how the machine that carries it is watched meanwhile
     meanwhile: tuple[tuple[Host, Meanwhile], ...] = ()  # what layers do while it is measured, and where
     holders: tuple[str, ...] = ()  # what holds data of the stack on `host`, top to bottom
+    above: served.Above = served.Above()  # noqa: RUF009 (frozen): what may keep bytes from the disks
 
 
 def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: str, seed: int) -> Trial:
@@ -115,9 +116,8 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
         evidence = evidence_of(host, error, ended, plan, steps)
         commands = (*typed, *(command.argv for command in steps.remove))
         return Trial(Outcome.FAILED, str(error), at, None, commands, tuple(flags), evidence=evidence)
-    return judged(
-        bench, workload, call, plan, Done(measured, samples, outer, start), at, tuple(typed), steps, settled, flags
-    )
+    done = Done(measured, samples, outer, start, arc_figures(bench, start))
+    return judged(bench, workload, call, plan, done, at, tuple(typed), steps, settled, flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,7 @@ class Done:
     samples: machine.Samples
     outer: Watched | None  # of the machine outside
     start: Start
+    arc: Mapping[str, float] = field(default_factory=dict)  # what the ARCs of its machines served
 
 
 def judged(
@@ -183,13 +184,18 @@ def judged(
         if outer is not None:
             found |= bench.outside.figures(outer, measured)
             watched = bench.outside.series(outer)
-    if machine.from_memory(found) or bench.filesystem in directories.MEMORY:
-        flags.append("memory")
+    found |= done.arc
+    decided = served.decided(found, call, bench.above, buffered=plan.buffered)
+    if decided is not None:
+        notes.append(decided)
+    unknown = not served.known(found) and (
+        not start.cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes)
+    )
+    if decided is not None or unknown or bench.filesystem in directories.MEMORY:
+        flags.append("cache")
     if not bench.devices and bench.outside is None:
         where = f"this {bench.filesystem}" if bench.filesystem else "this directory"
         notes.append(f"no block device is known below {where}: what of the traffic reached a disk is not known")
-    if not start.cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes):
-        flags.append("cached")
     found |= start_figures(bench, start)
     found[machine.FLUSH.name] = start.flush_s
     figures.update({name: value for name, value in found.items() if name in bench.declared})
@@ -218,6 +224,14 @@ def start_figures(bench: Bench, start: Start) -> dict[str, float]:
     if bench.outside is None or bench.host is bench.outside.host:
         return start.caches.figures()
     return machine.as_guest(start.caches.figures()) | (start.outer.figures() if start.outer else {})
+
+
+def arc_figures(bench: Bench, start: Start) -> dict[str, float]:
+    """What the ARCs of the machines of a trial served since its start."""
+    if bench.outside is None or bench.host is bench.outside.host:
+        return caches.look(bench.host).since(start.caches)
+    found = machine.as_guest(caches.look(bench.host).since(start.caches))
+    return found | (caches.look(bench.outside.host).since(start.outer) if start.outer else {})
 
 
 def prepare(bench: Bench, steps: TrialSteps) -> None:

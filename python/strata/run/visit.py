@@ -27,6 +27,7 @@ from strata.run import (
     layout,
     leaks,
     limits,
+    served,
     together,
     told_by_layers,
     trial,
@@ -289,6 +290,7 @@ def _parts(
             outside=outside,
             meanwhile=_meanwhile(machines, top),
             holders=plan.holders(top.guest),
+            above=served.above(plan),
         )
         parts.append(_part(own, load, tenant, top, f"{plan.scratch}/{number + len(parts)}"))
     return parts
@@ -380,6 +382,7 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
         outside,
         _meanwhile(machines, plan.top),
         plan.holders(inside),
+        served.above(plan),
     )
 
 

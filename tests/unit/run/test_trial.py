@@ -200,7 +200,7 @@ def test_what_a_rehearsal_left_is_not_read_with_the_result() -> None:
 
 @pytest.mark.parametrize(("buffered", "data", "cached"), [(True, 19, True), (True, 20, False), (False, 1, False)])
 def test_cached_is_a_buffered_data_set_under_twice_the_memory(buffered: bool, data: int, cached: bool) -> None:
-    assert ("cached" in run(Load(buffered=buffered, data_bytes=data), memory=10).flags) == cached
+    assert ("cache" in run(Load(buffered=buffered, data_bytes=data), memory=10).flags) == cached
 
 
 def test_a_trial_says_how_long_its_caches_took_to_empty_and_what_was_not_emptied() -> None:
@@ -270,7 +270,7 @@ def test_an_arc_that_was_not_emptied_is_said() -> None:
 def test_memory_that_was_not_cleared_is_a_mark_and_a_note() -> None:
     host = Machine({"drop_caches": Completed((), 1, "", "Permission denied", 0.0)})
     result = run(Load(), host=host)
-    assert result.flags == ("cached",)
+    assert result.flags == ("cache",)
     assert any("only root may" in note for note in result.notes)
 
 

@@ -249,7 +249,7 @@ def test_memory_that_could_not_be_cleared_is_noted(scene: Scene, monkeypatch: py
     assert scene.go() is None
     trials = reader.view(scene.store.directory).trials
     assert len(trials) == 2 and all("only root may" in " ".join(trial.notes) for trial in trials)
-    assert all("cached" in trial.flags for trial in trials)
+    assert all("cache" in trial.flags for trial in trials)
 
 
 @pytest.mark.parametrize("broken", BUILD)
