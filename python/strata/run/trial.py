@@ -25,7 +25,7 @@ from strata.model import (
     TrialPlan,
     Workload,
 )
-from strata.run import caches, directories, machine, output, served, trial_files, trial_steps
+from strata.run import caches, clocks, directories, machine, output, served, trial_files, trial_steps
 from strata.run.caches import Caches
 from strata.run.outside import Outside, Watched
 from strata.run.trial_steps import TrialSteps
@@ -87,7 +87,8 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     at = host.now()
     plan = workload.plan(call, target, scratch, seed)
     about = (host.engine, bench.devices, plan, target, scratch)
-    steps = trial_steps.trial_steps(*about, bench.rehearsals, bench.inside, bench.pid_file, bench.holders)
+    gate = f"{scratch}/gate"
+    steps = trial_steps.trial_steps(*about, bench.rehearsals, bench.inside, bench.pid_file, bench.holders, gate)
     typed = steps.until_measured()
     longer = _twice_as_long(call)
     flags: list[str] = []
@@ -102,7 +103,8 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
             flags.append("extended")
             plan = workload.plan(longer, target, scratch, seed)
             about = (host.engine, bench.devices, plan, target, scratch)
-            steps = trial_steps.trial_steps(*about, inside=bench.inside, pid_file=bench.pid_file, holders=bench.holders)
+            gate = f"{scratch}/gate-of-the-longer-run"
+            steps = trial_steps.trial_steps(*about, 0, bench.inside, bench.pid_file, bench.holders, gate)
             # On the same data, unless the program would not find the files that it knows of.
             steps = replace(steps, make=(), prepare=steps.prepare if plan.uses_up else ())
             typed += steps.until_measured()
@@ -177,11 +179,11 @@ def judged(
             figures[primary.name] = settled.mean
         extra.append(whole)
     devices = [(layer, f"d{i}") for i, (layer, _) in enumerate(bench.devices)]
-    found = machine.figures(samples, devices, measured)
+    found = {} if plan.earlier else machine.figures(samples, devices, measured)
     watched = {}
     if bench.outside is not None and bench.host is not bench.outside.host:
         found = machine.as_guest(found)
-        if outer is not None:
+        if outer is not None and not plan.earlier:
             found |= bench.outside.figures(outer, measured)
             watched = bench.outside.series(outer)
     found |= done.arc
@@ -311,7 +313,25 @@ def _measure(
         done = host.run(steps.measure, check=False)
     ended.append(done)
     measured, samples = read(host, workload, call, plan, steps, done)
-    return measured, samples, watch.seen() if watch else None
+    outer = watch.seen() if watch else None
+    window = _window(host, steps)
+    if window is None:
+        return measured, samples, outer
+    began_s, ended_s = window
+    if outer is not None and bench.outside is not None:
+        ahead_s = clocks.look(host).ahead_s
+        outer = outer.between(began_s - ahead_s, ended_s - ahead_s, clocks.look(bench.outside.host).ahead_s)
+    return measured, machine.between(samples, began_s, ended_s), outer
+
+
+def _window(host: Host, steps: TrialSteps) -> tuple[float, float] | None:
+    """When the load began and ended, Unix time of its machine; None where it has no gate. Raises WorkloadFailed."""
+    if not steps.gate:
+        return None
+    times = [(host.read(f"{steps.gate}/{name}") or "").strip() for name in ("began", "ended")]
+    if not all(time.isdecimal() for time in times):
+        raise WorkloadFailed("the gate of its load does not say when it began and ended; report it with its commands")
+    return int(times[0]) / 1000, int(times[1]) / 1000
 
 
 def read(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from strata.gate import PART
 from strata.model import Command, Kind, Provides, Target, TrialPlan
 from strata.run import machine, trial_files
 
@@ -78,6 +79,7 @@ class TrialSteps:
     measure: Command  # the engine, and under it the workload: the only one on the clock
     samples: str  # path of what the engine writes
     remove: tuple[Command, ...]
+    gate: str = ""  # where the load says when it began and ended (gate.py); "": all that was sampled is of the load
     inside: tuple[str, ...] = ()  # what precedes a command that sees the files of a trial (trial_files.py)
 
     def until_measured(self) -> list[tuple[str, ...]]:
@@ -111,21 +113,29 @@ def trial_steps(
     inside: tuple[str, ...] = (),
     pid_file: str | None = None,
     holders: Sequence[str] = (),
+    gate: str = "",
 ) -> TrialSteps:
     """`devices`: (layer, path) of what is sampled; their names in the samples are d0, d1 ... `pid_file`: of the guest's
     QEMU, where the trial is a command that goes into it. `holders`: what holds data of the stack, top to bottom.
 
     `inside`: what precedes the commands of a trial in a container. The engine samples from outside: in there `scratch`
     is another directory of that name.
+
+    `gate`: a directory that is not there yet, where the load of a trial by itself says when it begins and ends, if it
+    can. A command in a container does not see it.
     """
     make, remove = directories(target, scratch, inside)
     samples = f"{scratch}/samples.jsonl"
     all_holders = (target.path, *holders) if target.kind is Kind.BLOCK else holders
     sampled = [part for i, (_, path) in enumerate(devices) for part in ("--device", f"d{i}={path}")]
     sampled += ["--process", f"{machine.OWN_QEMU}={pid_file}"] if pid_file else []
+    load, gated = plan.measure, bool(gate) and plan.gated is not None and not inside
+    argv = load.argv
+    if gated and plan.gated is not None:
+        argv = ("sh", "-c", PART, "sh", gate, "alone", *plan.gated.argv)
     measure = (
         *(engine, "sample", "--out", samples, "--interval", _SAMPLE_INTERVAL),
-        *("--timeout", f"{plan.measure.timeout_s:g}s", *sampled, "--", *inside, *plan.measure.argv),
+        *("--timeout", f"{load.timeout_s:g}s", *sampled, "--", *inside, *argv),
     )
     return TrialSteps(
         make=make,
@@ -135,7 +145,8 @@ def trial_steps(
         flush=_within(inside, *flush(target)),
         quiesce=quiesce(all_holders),
         forget=forget(all_holders, on_existing=target.on_existing),
-        measure=Command(measure, plan.measure.timeout_s + _GRACE_S, plan.measure.stdin),
+        measure=Command(measure, load.timeout_s + _GRACE_S, load.stdin),
+        gate=gate if gated else "",
         samples=samples,
         remove=remove,
         inside=inside if target.kind is Kind.DIRECTORY else (),  # a guest of another system has no files of a trial

@@ -28,6 +28,7 @@ from strata.model import (
 )
 from strata.run import machine, trial, trial_steps
 from strata.run.outside import Outside
+from strata.workloads.guest import Boot
 
 SPEED = Metric("speed", "MiB/s", "higher")
 RISING = tuple((t, 100.0 + 10 * t) for t in range(40))
@@ -272,6 +273,34 @@ def test_memory_that_was_not_cleared_is_a_mark_and_a_note() -> None:
     result = run(Load(), host=host)
     assert result.flags == ("cache",)
     assert any("only root may" in note for note in result.notes)
+
+
+BUSY = (
+    '{"version": 1, "started_unix_s": 0}\n'
+    '{"t_s": 0, "devices": {}, "cpu_s": {"user": 0, "idle": 0}}\n'
+    '{"t_s": 1, "devices": {}, "cpu_s": {"user": 1, "idle": 1}}\n'
+    '{"end": true, "wall_s": 1}\n'
+)
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_what_machines_did_says_nothing_of_a_figure_that_was_taken_before(earlier: bool) -> None:
+    """guest/boot: the guest booted when the stack was built, and its trial only reads how long that took."""
+
+    class Earlier(Load):
+        def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+            return replace(super().plan(spec, target, scratch, seed), earlier=earlier)
+
+    class Sampled(Machine):
+        def run(self, command: Command, *, check: bool = True) -> Completed:
+            done = super().run(command, check=check)
+            self.files["/scratch/samples.jsonl"] = BUSY
+            return done
+
+    bench = trial.Bench(Sampled(), (), 1, frozenset({"host.cpu_busy_pct"}))
+    result = trial.run(bench, Earlier(), Call("load", "load", {"runtime": None}), TARGET, "/scratch", 1)
+    assert ("host.cpu_busy_pct" in (result.figures or {})) is not earlier
+    assert Boot().plan(Call("guest/boot", "guest/boot", {}), TARGET, "/s", 1).earlier
 
 
 def test_of_a_failed_trial_both_streams_and_the_files_are_kept_and_cut_to_size() -> None:
