@@ -58,7 +58,10 @@ class Trial:
     extra: tuple[Metric, ...] = ()
     series: Mapping[str, Sequence[tuple[float, float]]] | None = None
     evidence: tuple[Completed, ...] = ()  # of a failed trial: what its commands said, and its files
-    pattern: AccessPattern | None = None  # not stored
+    # Not stored:
+    pattern: AccessPattern | None = None
+    cut_s: float = 0.0  # the warm-up that the primary figure leaves out
+    moved_bytes: int | None = None  # that the program says it read and wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,7 @@ def judged(
         notes.append(settled.why)
     primary = workload.primary_of(call)
     is_mean = primary.name in measured.series and not measured.groups
+    cut_s = 0.0
     if settled is not None and longer is not None and settled.mean is not None and is_mean:
         # One that runs to its end has no warm-up to leave out: what it did at first is part of its work.
         whole = replace(
@@ -177,6 +181,7 @@ def judged(
         figures[whole.name] = figures[primary.name]
         if settled.cut:
             figures[primary.name] = settled.mean
+            cut_s = measured.series[primary.name][settled.cut - 1][0]
         extra.append(whole)
     devices = [(layer, f"d{i}") for i, (layer, _) in enumerate(bench.devices)]
     found = {} if plan.earlier else machine.figures(samples, devices, measured)
@@ -201,6 +206,7 @@ def judged(
     found |= start_figures(bench, start)
     found[machine.FLUSH.name] = start.flush_s
     figures.update({name: value for name, value in found.items() if name in bench.declared})
+    read, written = measured.bytes_read, measured.bytes_written
     return Trial(
         Outcome.OK,
         None,
@@ -218,6 +224,8 @@ def judged(
             **{f"machine.{name}": points for name, points in machine.series(samples).items()},
         },
         pattern=measured.pattern,
+        cut_s=cut_s,
+        moved_bytes=None if None in (read, written) else (read or 0) + (written or 0),
     )
 
 

@@ -33,6 +33,7 @@ from strata.run import (
     trial,
     trial_steps,
     within_bounds,
+    witness,
 )
 from strata.run.apart import Apart, make_directories
 from strata.run.guests import Machines
@@ -229,6 +230,7 @@ def _measure(bench: Workbench, site: Site, machines: Machines, planned: PlannedV
             results = [replace(result, notes=(*result.notes, note)) for result in results]
         results = _hazardous(plan, results)
         results = [within_bounds.judged(plan, site, result) for result in results]
+        results = [witness.judged(plan, result, load[2]) for load, result in zip(loads, results, strict=True)]
         told = told_by_layers.told(machines, plan) if any(result.figures is not None for result in results) else []
         results = [
             told_by_layers.added(bench.machine_metrics, told, plan, load[0].tenant, result)
