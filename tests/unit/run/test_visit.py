@@ -463,7 +463,7 @@ def test_a_failed_trial_under_which_the_stack_changed_has_both_reasons_and_no_fi
     ("own", "sampled", "flags", "noted"),
     [
         (Directory((), 1, "ext4", ("/dev/vda", "/dev/vdb")), ["d0=/dev/vda", "d1=/dev/vdb"], (), False),
-        (Directory((), 1, "tmpfs", ()), [], ("memory",), True),
+        (Directory((), 1, "tmpfs", ()), [], ("cache",), True),
         (Directory((), 1, "overlay", ()), [], (), True),
     ],
 )
