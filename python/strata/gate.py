@@ -35,8 +35,8 @@ _PASS = '[ -z "$STRATA_GATE" ] || sh "$STRATA_GATE/pass" {} && exit 0 || exit 1 
 BEGIN, END = _PASS.format("gate"), _PASS.format("passed")
 """The same for a program that carries out a command of the shell right before its load, and one right after it."""
 
-# $1 the gate, which is made; $2 yes: the command passes it itself; the rest: the command. A user who may not enter the
-# directories above it (PostgreSQL's) reaches it by the open descriptor.
+# $1 the gate, which is made; $2 yes: the command passes it itself; alone: it does, and waits for nobody; the rest: the
+# command. A user who may not enter the directories above it (PostgreSQL's) reaches it by the open descriptor.
 PART = (
     GATE
     + "pass="
@@ -45,6 +45,7 @@ PART = (
     + """
 own=$2; mkdir -m 0777 -- "$1" && chmod 0777 -- "$1" && exec 9<"$1" || exit 1
 STRATA_GATE=/proc/self/fd/9
+[ "$own" != alone ] || { echo 0 >"$1/go" && own=yes; } || exit 1
 shift 2
 child= stopping=
 trap 'stopping=yes; [ -z "$child" ] || kill -TERM "$child"' TERM
@@ -64,7 +65,8 @@ while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
 exit "$code"
 """
 )
-"""One tenant's command, behind its gate. `pid` is whom to tell that it shall end: this shell, which tells it."""
+"""One tenant's command, or the only one, behind its gate. `pid` is whom to tell that it shall end: this shell, which
+tells it."""
 
 GONE = """\
 gone() {

@@ -574,6 +574,7 @@ class TrialPlan:
     work: Work = Work()  # what it takes beyond that, by the machine
     buffered: bool = False  # goes through the page cache: marked as cached unless the data set is large enough
     uses_up: bool = False  # `measure` needs what was prepared as it was, and changes it: prepared again before another
+    earlier: bool = False  # the figure is of what was done before: what machines did meanwhile says nothing of it
     gated: Command | None = None  # `measure` has a start of its own, and so passes the gate of strata/gate.py after it
 
 

@@ -136,6 +136,26 @@ def test_of_the_users_own_directory_no_disk_is_flushed_but_by_its_file_system(
         run("umount", str(mine))
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_what_is_dirty_elsewhere_is_written_before_memory_forgets(
+    own: bool, host: LocalHost, disk: str, tmp_path: Path
+) -> None:
+    """drop_caches takes clean pages alone: what a layer left dirty in a file that holds nothing of the stack, as QEMU
+    with cache=unsafe may, would be written during the trial. Next to a directory of the user's, nothing else is."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    run("mkfs.ext4", "-q", disk)
+    run("mount", "-o", "commit=300", disk, str(elsewhere))
+    try:
+        (elsewhere / "data").write_bytes(b"x" * (8 << 20))
+        written = count(disk, SECTORS_WRITTEN)
+        begun = start(host, Target(Kind.DIRECTORY, str(tmp_path), None, own))
+        assert begun.caches.dirty_bytes is not None and begun.caches.page_cache_bytes is not None
+        assert (count(disk, SECTORS_WRITTEN) - written >= (8 << 20) // 512) is not own
+    finally:
+        run("umount", str(elsewhere))
+
+
 def test_devices_that_are_gone_or_read_only_are_no_obstacle(host: LocalHost, disk: str, tmp_path: Path) -> None:
     dangling = tmp_path / "by-id"
     dangling.symlink_to("/dev/strata-is-not-there")

@@ -37,3 +37,18 @@ def test_a_read_after_a_trial_that_wrote_is_as_fast_as_before_it(tmp_path: Path)
     first = next(number for number, count in enumerate(writes) if count > writes[0])
     last = writes.index(writes[-1])
     assert last - first > 30 and len(set(reads[first:last])) == 1, "none while the job wrote"
+
+
+def test_what_the_arc_served_is_marked_and_a_cold_read_in_order_is_not(tmp_path: Path) -> None:
+    """The first reads the same small file over and over, the second each byte of a large one once. Since ZFS 2.3 a load
+    with direct=1 goes past the ARC."""
+    warm = "fio/randread-4k-qd32(size=64M, runtime=4s, direct=off)"
+    cold = "fio/seqread-1m(size=256M, runtime=1s, direct=off)"
+    view = lab_run(tmp_path / "run", ["disk | zfs"], warm, "-w", cold, "--size", "disk=1G")
+    first, second = view.trials
+    assert first.outcome is Outcome.OK and second.outcome is Outcome.OK, (first.reason, second.reason)
+    assert first.metrics["host.arc_served_pct"] > 50 and "cache" in first.flags, (first.metrics, first.notes)
+    assert second.metrics.get("host.arc_served_pct", 0) < 50 and "cache" not in second.flags, second.notes
+    for trial in (first, second):
+        assert trial.metrics["host.start_arc_bytes"] <= 32 << 20
+        assert trial.metrics["host.start_dirty_bytes"] < 1 << 20

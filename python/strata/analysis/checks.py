@@ -35,7 +35,8 @@ _KINDS = (
     "halted",
     "unsafe",
     "limit",
-    "memory",
+    "cache",
+    "memory",  # this one and the next: of runs stored before `cache`
     "cached",
     "caching",
     "rebuilt",
@@ -57,6 +58,8 @@ _FLAGS = {
     "are of a faster stack; data that the page cache writes later are nobody's for version 1 of cgroups, so let QEMU "
     "hold the limit (vm, qsd), boot with version 2, or use direct I/O",
     "unsteady": "did not reach a steady state: their figures depend on when they were stopped, so let them run longer",
+    "cache": "were decided by a cache, or nothing shows that they were not: the notes of the trials say how many bytes "
+    "reached the disks; use a larger data set, or less memory",
     "memory": "moved almost nothing to or from the device: they measured memory, not the stack; use a larger data set",
     "cached": "had a data set that memory can hold, or memory that could not be cleared: they measured the cache in "
     "part; use a data set of twice the memory",
@@ -66,7 +69,7 @@ _FLAGS = {
 @dataclass(frozen=True, slots=True)
 class Caution:
     """`kind` is one of: few, failed, invalid, halted, spread, outlier, bimodal, drift, unsteady, unsafe, limit,
-    memory, cached, caching, rebuilt, pressure, unlike, peeked, changed; and of those that only a model has (`doubts`):
+    cache, memory, cached, caching, rebuilt, pressure, unlike, peeked, changed; and of those that only a model has (`doubts`):
     predicted, unexplained, noise."""
 
     kind: str

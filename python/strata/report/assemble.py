@@ -52,6 +52,7 @@ RATIO = Metric("ratio", "ratio", "higher")
 _FLAGS = {
     "extended": "The figure had not settled in the usual time, so the trial was run again, twice as long.",
     "unsteady": "The figure still rose, fell or swung at the end of the trial: it was kept, but it is less sure.",
+    "cache": "A cache in memory decided the figure, or could have: few of the bytes reached the disks.",
     "cached": "Memory can hold the data set, or could not be cleared before: part of the figure is memory.",
     "limit": "More passed than the limit that the stack asks for allows: the notes of the trial say how much.",
     "unsafe": "By documents the stack can lose writes that it has acknowledged, by a power cut or one failed device: "

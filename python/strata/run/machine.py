@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from strata.errors import WorkloadFailed
 from strata.model import Measured, Merge, Metric
+from strata.run.caches import ARC_SERVED, START_METRICS
 
 FLUSH = Metric(
     "host.flush_s",
@@ -30,6 +31,8 @@ HOST_METRICS = (
     Metric("host.cpu_per_gib_s", "s/GiB", "lower", "busy processor time per GiB the application moved"),
     Metric("host.dirty_max_bytes", "bytes", "neither", "most data waiting in memory to be written"),
     FLUSH,
+    *START_METRICS,
+    ARC_SERVED,
     Metric("psi.cpu_some_pct", "%", "lower", "share of the time in which something waited for a processor"),
     Metric("psi.io_some_pct", "%", "lower", "share of the time in which something waited for I/O"),
     Metric("psi.io_full_pct", "%", "lower", "share of the time in which everything waited for I/O"),
@@ -48,6 +51,7 @@ GUEST_METRICS = (
     Metric(
         "guest.cpu_iowait_pct", "%", "lower", "idle processor time with I/O outstanding, of the guest", merge="mean"
     ),
+    *(replace(metric, name=metric.name.replace("host.", "guest.", 1)) for metric in (*START_METRICS, ARC_SERVED)),
     Metric(
         "guest.qemu_cpu_s", "s", "neither", "processor time of the QEMU process, the guest's own included", merge="sum"
     ),
@@ -69,8 +73,6 @@ _SLACK_S = 0.05
 
 # Below this an application's traffic is too small to say where it was served from.
 _TELLING_BYTES = 1 << 20
-# A "disk" figure with less than this share of device traffic is a memory figure.
-_MEMORY_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +175,6 @@ def figures(samples: Samples, devices: Iterable[tuple[str, str]], measured: Meas
     if (measured.bytes_read or 0) >= _TELLING_BYTES and "disk.read_bytes" in found:
         found["disk.read_ratio"] = found["disk.read_bytes"] / (measured.bytes_read or 1)
     return found
-
-
-def from_memory(found: Mapping[str, float]) -> bool:
-    """Whether almost nothing of the application's traffic reached the disks."""
-    ratios = [found[name] for name in ("disk.write_amplification", "disk.read_ratio") if name in found]
-    return any(ratio < _MEMORY_SHARE for ratio in ratios)
 
 
 def as_guest(found: Mapping[str, float]) -> dict[str, float]:

@@ -242,11 +242,15 @@ def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_
             trial = workload.plan(call, target, scratch, 0)
             about = (_ENGINE, devices, trial, target, scratch)
             holders = laid_out.holders(top.guest)
-            planned = trial_steps.trial_steps(*about, top.rehearsals, top.inside, top.pid_file, holders)
+            gate = "" if laid_out.shares else f"{scratch}/gate"
+            planned = trial_steps.trial_steps(*about, top.rehearsals, top.inside, top.pid_file, holders, gate)
             *before, measure = planned.until_measured()
             commands = [(top.guest, Command(argv)) for argv in before]
             if top.guest is not None:
-                commands += [(None, trial_steps.quiesce(laid_out.holders())), (None, trial_steps.FORGET)]
+                commands += [
+                    (None, trial_steps.quiesce(laid_out.holders())),
+                    (None, trial_steps.forget(laid_out.holders())),
+                ]
             commands += [(each.guest, each.begin) for each in top.meanwhile]
             commands.append((top.guest, Command(measure)))
             commands += [(each.guest, each.end) for each in top.meanwhile]

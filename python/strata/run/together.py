@@ -20,8 +20,9 @@ from strata.errors import VisitFailed, WorkloadFailed
 from strata.gate import GONE, PART
 from strata.hosts.base import Host
 from strata.model import Call, Command, Completed, Guest, Measured, Metric, Outcome, Target, TrialPlan, Workload
-from strata.run import machine, trial, trial_steps
+from strata.run import clocks, machine, served, trial, trial_steps
 from strata.run.at_once import at_once
+from strata.run.clocks import Clock
 from strata.run.outside import QEMU, Outside, Watched
 from strata.run.trial import Bench, Done, Start, Trial
 from strata.run.trial_steps import TrialSteps
@@ -40,7 +41,6 @@ _APART_PCT = 10.0
 
 # How long after it was said a start is: longer than it takes to tell all of them, also guests that are emulated.
 _LEAD_S = 3.0
-_CLOCK_LOOKS = 8
 _GRACE_S = 60.0
 _INTERVAL = "100ms"
 # A guest is asked this often whether its load has ended, to end it when another tenant's has failed. Looking costs it
@@ -115,17 +115,6 @@ _STOP = 'if [ ! -e "$1/gate/gone" ]; then : >"$1/gate/stopped"; kill -TERM "$(ca
 _Load = TypeVar("_Load", bound=tuple[Any, ...])
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """How far the clock of a machine is ahead of the controller's, and how exactly that is known. Seconds."""
-
-    ahead_s: float
-    within_s: float
-
-
-SAME = Clock(0.0, 0.0)
-
-
 @dataclass(slots=True)
 class Part:
     """One tenant with its load."""
@@ -142,7 +131,7 @@ class Part:
     steps: TrialSteps = field(init=False)
     start: Start = field(init=False)
     ended: list[Completed] = field(default_factory=list)
-    clock: Clock = SAME  # of its machine
+    clock: Clock = clocks.SAME  # of its machine
     began: float = 0.0  # its load, Unix time by the controller's clock
     took_s: float = 0.0
     read: tuple[Measured, machine.Samples] | None = None
@@ -204,12 +193,12 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
         )
     inside = parts[0].host is not outside.host
     watched: Watched | None = None
-    clock = SAME
+    clock = clocks.SAME
     try:
         _prepare(parts, inside)
         at = outside.host.now()
         if inside:
-            clock = _clock(outside.host)
+            clock = clocks.look(outside.host)
         with trial.under_way(dict.fromkeys(each for part in parts for each in part.bench.meanwhile)):
             watched = _from_threads(parts, outside) if inside else _from_a_shell(parts, outside)
     except VisitFailed as error:
@@ -297,7 +286,7 @@ def _from_a_shell(parts: Sequence[Part], outside: Outside) -> Watched | None:
 
 def _from_threads(parts: Sequence[Part], outside: Outside) -> Watched | None:
     for part in parts:
-        part.clock = _clock(part.host)
+        part.clock = clocks.look(part.host)
     failing = threading.Event()
     limit_s = {part.tenant: part.steps.measure.timeout_s for part in parts}
 
@@ -328,7 +317,7 @@ def _from_threads(parts: Sequence[Part], outside: Outside) -> Watched | None:
         at_once({f"tenant {part.tenant}": partial(_told, partial(measure, at=at), part, failing) for part in alive})
     if not failing.is_set():
         for part in parts:
-            part.clock = kept(part.clock, _clock(part.host))
+            part.clock = clocks.kept(part.clock, clocks.look(part.host))
     return watch.seen()
 
 
@@ -352,24 +341,6 @@ def _completed(part: Part, took_s: float) -> Completed:
     code = (part.host.read(f"{part.scratch}/gate/gone") or "").strip()
     said = [part.host.read(f"{part.scratch}/{name}") or "" for name in ("out", "err")]
     return Completed(part.steps.measure.argv, int(code) if code else 124, said[0], said[1], took_s)
-
-
-def _clock(host: Host) -> Clock:
-    """Of some looks the one that took least: it was there at an instant between its beginning and its end."""
-    looks = []
-    for _ in range(_CLOCK_LOOKS):
-        before = time.time()
-        said = host.run(Command(("date", "+%s.%N"), timeout_s=_GRACE_S)).stdout
-        after = time.time()
-        looks.append((after - before, float(said) - (before + after) / 2))
-    took_s, ahead_s = min(looks)
-    return Clock(ahead_s, took_s / 2)
-
-
-def kept(before: Clock, after: Clock) -> Clock:
-    """How exactly a clock is known that went another way than ours meanwhile, as that of an emulated guest may."""
-    drift_s = abs(after.ahead_s - before.ahead_s) - before.within_s - after.within_s
-    return replace(before, within_s=before.within_s + max(drift_s, 0.0))
 
 
 def _windows(parts: Sequence[Part]) -> dict[str, float]:
@@ -442,10 +413,11 @@ def _ended(part: Part, inside: bool, shared: Mapping[str, float], at: float) -> 
     if not inside:  # the machine is everybody's
         figures = {name: value for name, value in figures.items() if not name.startswith(("host.", "psi."))}
     flags = own.flags
-    if machine.from_memory(shared) and "memory" not in flags:
-        flags = (*flags, "memory")
     overlap, apart = shared[OVERLAP.name], shared[APART.name]
     notes = own.notes
+    decided = served.decided(shared, part.call, part.bench.above, buffered=part.plan.buffered)
+    if decided is not None:
+        flags, notes = tuple(dict.fromkeys((*flags, "cache"))), (*notes, decided)
     if apart > _APART_PCT:
         notes = (*notes, f"for {apart:.0f} % of the longest tenant's load not all others were under way")
     if overlap >= LEAST_OVERLAP_PCT:

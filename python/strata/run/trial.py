@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,11 @@ from strata.model import (
     TrialPlan,
     Workload,
 )
-from strata.run import directories, machine, output, records, trial_files, trial_steps
+from strata.run import caches, clocks, directories, machine, output, records, served, trial_files, trial_steps
+from strata.run.caches import Caches
 from strata.run.outside import Outside, Watched
 from strata.run.trial_steps import TrialSteps
+from strata.units import human_size
 
 if TYPE_CHECKING:
     from strata.analysis import steady
@@ -56,7 +58,10 @@ class Trial:
     extra: tuple[Metric, ...] = ()
     series: Mapping[str, Sequence[tuple[float, float]]] | None = None
     evidence: tuple[Completed, ...] = ()  # of a failed trial: what its commands said, and its files
-    pattern: AccessPattern | None = None  # not stored
+    # Not stored:
+    pattern: AccessPattern | None = None
+    cut_s: float = 0.0  # the warm-up that the primary figure leaves out
+    moved_bytes: int | None = None  # that the program says it read and wrote
     raw: tuple[Mapping[str, Any], ...] = ()  # of each load in it: what the figures were made of
 
 
@@ -75,6 +80,7 @@ class Bench:
     outside: Outside | None = None  # `host` is a guest: how the machine that carries it is watched meanwhile
     meanwhile: tuple[tuple[Host, Meanwhile], ...] = ()  # what layers do while it is measured, and where
     holders: tuple[str, ...] = ()  # what holds data of the stack on `host`, top to bottom
+    above: served.Above = served.Above()  # noqa: RUF009 (frozen): what may keep bytes from the disks
 
 
 def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: str, seed: int) -> Trial:
@@ -85,7 +91,8 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     at = host.now()
     plan = workload.plan(call, target, scratch, seed)
     about = (host.engine, bench.devices, plan, target, scratch)
-    steps = trial_steps.trial_steps(*about, bench.rehearsals, bench.inside, bench.pid_file, bench.holders)
+    gate = f"{scratch}/gate"
+    steps = trial_steps.trial_steps(*about, bench.rehearsals, bench.inside, bench.pid_file, bench.holders, gate)
     typed = steps.until_measured()
     longer = _twice_as_long(call)
     flags: list[str] = []
@@ -100,7 +107,8 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
             flags.append("extended")
             plan = workload.plan(longer, target, scratch, seed)
             about = (host.engine, bench.devices, plan, target, scratch)
-            steps = trial_steps.trial_steps(*about, inside=bench.inside, pid_file=bench.pid_file, holders=bench.holders)
+            gate = f"{scratch}/gate-of-the-longer-run"
+            steps = trial_steps.trial_steps(*about, 0, bench.inside, bench.pid_file, bench.holders, gate)
             # On the same data, unless the program would not find the files that it knows of.
             steps = replace(steps, make=(), prepare=steps.prepare if plan.uses_up else ())
             typed += steps.until_measured()
@@ -114,9 +122,8 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
         evidence = evidence_of(host, error, ended, plan, steps)
         commands = (*typed, *(command.argv for command in steps.remove))
         return Trial(Outcome.FAILED, str(error), at, None, commands, tuple(flags), evidence=evidence)
-    return judged(
-        bench, workload, call, plan, Done(measured, samples, outer, start), at, tuple(typed), steps, settled, flags
-    )
+    done = Done(measured, samples, outer, start, arc_figures(bench, start))
+    return judged(bench, workload, call, plan, done, at, tuple(typed), steps, settled, flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,8 @@ class Start:
     cold: bool  # memory forgot what was prepared, on all its machines
     flush_s: float  # for emptying page cache and write caches
     notes: tuple[str, ...]  # what was not emptied
+    caches: Caches  # of the machine of the trial
+    outer: Caches | None = None  # of the machine that carries it, where that is another
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +145,7 @@ class Done:
     samples: machine.Samples
     outer: Watched | None  # of the machine outside
     start: Start
+    arc: Mapping[str, float] = field(default_factory=dict)  # what the ARCs of its machines served
 
 
 def judged(
@@ -161,6 +171,7 @@ def judged(
         notes.append(settled.why)
     primary = workload.primary_of(call)
     is_mean = primary.name in measured.series and not measured.groups
+    cut_s = 0.0
     if settled is not None and longer is not None and settled.mean is not None and is_mean:
         # One that runs to its end has no warm-up to leave out: what it did at first is part of its work.
         whole = replace(
@@ -171,27 +182,33 @@ def judged(
         figures[whole.name] = figures[primary.name]
         if settled.cut:
             figures[primary.name] = settled.mean
+            cut_s = measured.series[primary.name][settled.cut - 1][0]
         extra.append(whole)
     devices = [(layer, f"d{i}") for i, (layer, _) in enumerate(bench.devices)]
-    found = machine.figures(samples, devices, measured)
+    found = {} if plan.earlier else machine.figures(samples, devices, measured)
     watched = {}
     within = bench.outside if bench.outside is not None and bench.host is not bench.outside.host else None
     if within is not None:
         found = machine.as_guest(found)
-        if outer is not None:
+        if outer is not None and not plan.earlier:
             found |= within.figures(outer, measured)
             watched = within.series(outer)
-    if machine.from_memory(found) or bench.filesystem in directories.MEMORY:
-        flags.append("memory")
+    found |= done.arc
+    decided = served.decided(found, call, bench.above, buffered=plan.buffered)
+    if decided is not None:
+        notes.append(decided)
+    unknown = not served.known(found) and (
+        not start.cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes)
+    )
+    if decided is not None or unknown or bench.filesystem in directories.MEMORY:
+        flags.append("cache")
     if not bench.devices and bench.outside is None:
         where = f"this {bench.filesystem}" if bench.filesystem else "this directory"
         notes.append(f"no block device is known below {where}: what of the traffic reached a disk is not known")
-    if not start.cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes):
-        flags.append("cached")
-    if not start.cold:
-        notes.append("memory could not be cleared of what was prepared, which only root may: it may have served reads")
+    found |= start_figures(bench, start)
     found[machine.FLUSH.name] = start.flush_s
     figures.update({name: value for name, value in found.items() if name in bench.declared})
+    read, written = measured.bytes_read, measured.bytes_written
     return Trial(
         Outcome.OK,
         None,
@@ -209,8 +226,25 @@ def judged(
             **{f"machine.{name}": points for name, points in machine.series(samples).items()},
         },
         pattern=measured.pattern,
+        cut_s=cut_s,
+        moved_bytes=None if None in (read, written) else (read or 0) + (written or 0),
         raw=() if measured.raw is None else (records.of_trial(measured.raw, samples, bench.devices, within, outer),),
     )
+
+
+def start_figures(bench: Bench, start: Start) -> dict[str, float]:
+    """What memory kept on each machine of a trial when its clock started."""
+    if bench.outside is None or bench.host is bench.outside.host:
+        return start.caches.figures()
+    return machine.as_guest(start.caches.figures()) | (start.outer.figures() if start.outer else {})
+
+
+def arc_figures(bench: Bench, start: Start) -> dict[str, float]:
+    """What the ARCs of the machines of a trial served since its start."""
+    if bench.outside is None or bench.host is bench.outside.host:
+        return caches.look(bench.host).since(start.caches)
+    found = machine.as_guest(caches.look(bench.host).since(start.caches))
+    return found | (caches.look(bench.outside.host).since(start.outer) if start.outer else {})
 
 
 def prepare(bench: Bench, steps: TrialSteps) -> None:
@@ -228,14 +262,25 @@ def quiesce(bench: Bench, steps: TrialSteps) -> Start:
     host, outside = bench.host, bench.outside
     flushed = [host.run(command) for command in steps.flush]
     cold, problems = True, []
-    below = [] if outside is None or outside.host is host else [(outside.host, trial_steps.quiesce(outside.holders))]
-    for each, command in ((host, steps.quiesce), *below):
-        flushed.append(each.run(command))
+    below: list[tuple[Host, Command, Command]] = []
+    if outside is not None and outside.host is not host:
+        about = trial_steps.quiesce(outside.holders), trial_steps.forget(outside.holders)
+        below.append((outside.host, *about))
+    for each, empty, forget in ((host, steps.quiesce, steps.forget), *below):
+        flushed.append(each.run(empty))
         problems += flushed[-1].stdout.splitlines()
         # an ordinary user may measure existing(PATH), and may not do this
-        cold = each.run(steps.forget, check=False).exit_code == 0 and cold
-    notes = (f"the trial did not start with empty write caches: {'; '.join(problems)}",) if problems else ()
-    return Start(cold, sum(each.duration_s for each in flushed), notes)
+        cold = each.run(forget, check=False).exit_code == 0 and cold
+    notes: tuple[str, ...] = ()
+    if problems:
+        notes += (f"the trial did not start with empty write caches: {'; '.join(problems)}",)
+    if not cold:
+        notes += ("memory could not be cleared of what was prepared, which only root may: it may have served reads",)
+    seen = [caches.look(each) for each in (host, *(each for each, _, _ in below))]
+    for warm in (each.arc_data_bytes for each in seen if each.arc_is_warm):
+        notes += (f"the ARC of ZFS was not empty at the start: {human_size(warm or 0)} of data were left in it",)
+    cold = cold and not any(each.arc_is_warm for each in seen)
+    return Start(cold, sum(each.duration_s for each in flushed), notes, seen[0], seen[1] if below else None)
 
 
 @contextmanager
@@ -279,7 +324,25 @@ def _measure(
         done = host.run(steps.measure, check=False)
     ended.append(done)
     measured, samples = read(host, workload, call, plan, steps, done)
-    return measured, samples, watch.seen() if watch else None
+    outer = watch.seen() if watch else None
+    window = _window(host, steps)
+    if window is None:
+        return measured, samples, outer
+    began_s, ended_s = window
+    if outer is not None and bench.outside is not None:
+        ahead_s = clocks.look(host).ahead_s
+        outer = outer.between(began_s - ahead_s, ended_s - ahead_s, clocks.look(bench.outside.host).ahead_s)
+    return measured, machine.between(samples, began_s, ended_s), outer
+
+
+def _window(host: Host, steps: TrialSteps) -> tuple[float, float] | None:
+    """When the load began and ended, Unix time of its machine; None where it has no gate. Raises WorkloadFailed."""
+    if not steps.gate:
+        return None
+    times = [(host.read(f"{steps.gate}/{name}") or "").strip() for name in ("began", "ended")]
+    if not all(time.isdecimal() for time in times):
+        raise WorkloadFailed("the gate of its load does not say when it began and ended; report it with its commands")
+    return int(times[0]) / 1000, int(times[1]) / 1000
 
 
 def read(

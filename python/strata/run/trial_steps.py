@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from strata.gate import PART
 from strata.model import Command, Kind, Provides, Target, TrialPlan
 from strata.run import machine, trial_files
 
@@ -17,7 +18,26 @@ _SAMPLE_INTERVAL = "100ms"
 # disk takes about a minute, and Linux gives up on a flush that a disk does not answer in about that time.
 _WRITE_OUT_S = 1800.0
 
-FORGET = Command(("sh", "-c", "echo 3 >/proc/sys/vm/drop_caches"))
+# drop_caches drops clean pages only: what is dirty would stay, serve reads and be written during the trial. It leaves
+# `c_min` bytes in the ARC of ZFS, a 32nd of the memory; where the stack has ZFS that is set to 32 MiB, the least there
+# is (zfs_arc_min, zfs(4)), until they are dropped. ZFS before 2.3 gives no more than 10,000 pages at a time
+# (zfs_arc_shrinker_limit). A zfs_arc_min of 0 is ZFS's own choice, but setting it changes nothing: `c_min` goes first.
+# $1 own: of the user's own directory, whose other file systems are not ours to write out. The rest: as below.
+_FORGET = """\
+own=$1; shift
+[ "$own" = own ] || sync
+cd /sys/module/zfs/parameters 2>/dev/null && zfs=
+for path; do
+  case $path in /dev/zvol/*) zfs=yes ;; esac
+  [ "$(stat --file-system --format=%T -- "$path" 2>/dev/null)" != zfs ] || zfs=yes
+done
+if [ -n "$zfs" ] && [ -w zfs_arc_min ] && [ -w zfs_arc_shrinker_limit ]; then
+  least=$(cat zfs_arc_min); limit=$(cat zfs_arc_shrinker_limit)
+  chosen=$(sed -n 's/^c_min  *[0-9]*  *//p' /proc/spl/kstat/zfs/arcstats)
+  trap 'echo "$chosen" >zfs_arc_min; echo "$least" >zfs_arc_min; echo "$limit" >zfs_arc_shrinker_limit' EXIT
+  echo 0 >zfs_arc_shrinker_limit; echo 33554432 >zfs_arc_min
+fi
+echo 3 >/proc/sys/vm/drop_caches"""
 
 # $@ is what holds data of the stack on one machine, top to bottom. udev reads a device whenever a program that wrote to
 # it closes it; it takes in what was closed before it answers `settle`, and probes in the background otherwise.
@@ -40,6 +60,11 @@ done
 :"""
 
 
+def forget(holders: Sequence[str], *, on_existing: bool = False) -> Command:
+    """Memory forgets what it keeps of the disks; only root may. `holders`: as for `quiesce`."""
+    return Command(("sh", "-c", _FORGET, "sh", "own" if on_existing else "ours", *dict.fromkeys(holders)), _WRITE_OUT_S)
+
+
 @dataclass(frozen=True, slots=True)
 class TrialSteps:
     """The fields are in the order in which they are carried out."""
@@ -54,6 +79,7 @@ class TrialSteps:
     measure: Command  # the engine, and under it the workload: the only one on the clock
     samples: str  # path of what the engine writes
     remove: tuple[Command, ...]
+    gate: str = ""  # where the load says when it began and ended (gate.py); "": all that was sampled is of the load
     inside: tuple[str, ...] = ()  # what precedes a command that sees the files of a trial (trial_files.py)
 
     def until_measured(self) -> list[tuple[str, ...]]:
@@ -87,20 +113,29 @@ def trial_steps(
     inside: tuple[str, ...] = (),
     pid_file: str | None = None,
     holders: Sequence[str] = (),
+    gate: str = "",
 ) -> TrialSteps:
     """`devices`: (layer, path) of what is sampled; their names in the samples are d0, d1 ... `pid_file`: of the guest's
     QEMU, where the trial is a command that goes into it. `holders`: what holds data of the stack, top to bottom.
 
     `inside`: what precedes the commands of a trial in a container. The engine samples from outside: in there `scratch`
     is another directory of that name.
+
+    `gate`: a directory that is not there yet, where the load of a trial by itself says when it begins and ends, if it
+    can. A command in a container does not see it.
     """
     make, remove = directories(target, scratch, inside)
     samples = f"{scratch}/samples.jsonl"
+    all_holders = (target.path, *holders) if target.kind is Kind.BLOCK else holders
     sampled = [part for i, (_, path) in enumerate(devices) for part in ("--device", f"d{i}={path}")]
     sampled += ["--process", f"{machine.OWN_QEMU}={pid_file}"] if pid_file else []
+    load, gated = plan.measure, bool(gate) and plan.gated is not None and not inside
+    argv = load.argv
+    if gated and plan.gated is not None:
+        argv = ("sh", "-c", PART, "sh", gate, "alone", *plan.gated.argv)
     measure = (
         *(engine, "sample", "--out", samples, "--interval", _SAMPLE_INTERVAL),
-        *("--timeout", f"{plan.measure.timeout_s:g}s", *sampled, "--", *inside, *plan.measure.argv),
+        *("--timeout", f"{load.timeout_s:g}s", *sampled, "--", *inside, *argv),
     )
     return TrialSteps(
         make=make,
@@ -108,9 +143,10 @@ def trial_steps(
         prepare=_within(inside, *plan.prepare),
         rehearse=_within(inside, *_rehearsal(plan, rehearsals)),
         flush=_within(inside, *flush(target)),
-        quiesce=quiesce((target.path, *holders) if target.kind is Kind.BLOCK else holders),
-        forget=FORGET,
-        measure=Command(measure, plan.measure.timeout_s + _GRACE_S, plan.measure.stdin),
+        quiesce=quiesce(all_holders),
+        forget=forget(all_holders, on_existing=target.on_existing),
+        measure=Command(measure, load.timeout_s + _GRACE_S, load.stdin),
+        gate=gate if gated else "",
         samples=samples,
         remove=remove,
         inside=inside if target.kind is Kind.DIRECTORY else (),  # a guest of another system has no files of a trial

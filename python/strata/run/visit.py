@@ -29,11 +29,13 @@ from strata.run import (
     leaks,
     limits,
     merging,
+    served,
     together,
     told_by_layers,
     trial,
     trial_steps,
     within_bounds,
+    witness,
 )
 from strata.run.apart import Apart, make_directories
 from strata.run.guests import Machines
@@ -232,6 +234,7 @@ def _measure(
             results = [replace(result, notes=(*result.notes, note)) for result in results]
         results = _marked(stack, results)
         results = [within_bounds.judged(plan, site, result) for result in results]
+        results = [witness.judged(plan, result, load[2]) for load, result in zip(loads, results, strict=True)]
         told = told_by_layers.told(machines, plan) if any(result.figures is not None for result in results) else []
         results = [
             told_by_layers.added(bench.machine_metrics, told, plan, load[0].tenant, result)
@@ -294,6 +297,7 @@ def _parts(
             outside=outside,
             meanwhile=_meanwhile(machines, top),
             holders=plan.holders(top.guest),
+            above=served.above(plan),
         )
         parts.append(_part(own, load, tenant, top, f"{plan.scratch}/{number + len(parts)}"))
     return parts
@@ -386,6 +390,7 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
         outside,
         _meanwhile(machines, plan.top),
         plan.holders(inside),
+        served.above(plan),
     )
 
 

@@ -36,6 +36,13 @@ _THEN = (
 )
 
 
+def in_place(layout: Layout) -> bool:
+    """Whether every layer writes a block where it reads it, and keeps none in memory."""
+    nodes = [placed.node for placed in layout.layers]
+    arguments = {item for node in nodes for item in node.call.values.items()}
+    return (_IN_PLACE | {"warm"}).issuperset(node.call.name for node in nodes) and not arguments & _MOVES
+
+
 def judged(layout: Layout, site: Site, trial: Trial) -> Trial:
     """The trial as it is, with a note where a cache served what the disks could not, or invalid with the reason.
 

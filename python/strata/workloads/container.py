@@ -47,7 +47,7 @@ class Lifecycle(_on_engine.OnEngine):
                 "lifecycle_s",
                 "s",
                 "lower",
-                "time of creating, starting, stopping and removing all of them, until nothing of them is left on the stack",
+                "time of creating, starting, stopping and removing all of them, until nothing of them is left",
                 merge="largest",
             ),
             *(metric for name, about in _OPERATIONS.items() for metric in _batch.operation_metrics(name, about)),

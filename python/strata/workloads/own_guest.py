@@ -72,7 +72,8 @@ class OwnGuestFio:
             f"--randseed={randseed(seed)}",
             "--eta=never",
         )
-        layout = ("fio", "--name=layout", "--rw=write", "--bs=1M", "--iodepth=8", "--refill_buffers=1", *common)
+        layout = ("fio", "--name=layout", "--rw=write", "--bs=1M", "--iodepth=8")
+        layout += ("--refill_buffers=1", "--end_fsync=1", *common)
         measure = (
             *("fio", "--name=measured", f"--rw={spec['rw']}", f"--bs={format_size(int(spec['bs'] or 0))}"),
             *(f"--iodepth={spec['iodepth']}", f"--numjobs={spec['numjobs']}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from strata.hosts.local import LocalHost
 from strata.model import Outcome, TrialResult
-from strata.store import reader
+from strata.store import reader, samples
 
 pytestmark = [
     pytest.mark.host,
@@ -65,3 +66,16 @@ def test_buffered_writes_are_held_or_the_trial_says_that_they_were_not(tmp_path:
     assert held == (version == "2"), trial.notes
     if not held:
         assert any("limit not held" in note and "1.0 MiB" in note for note in trial.notes)
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed; apt-get install fio")
+def test_the_rate_of_a_limited_stack_is_that_of_the_measured_run_alone_after_rehearsals(
+    tmp_path: Path, version: str
+) -> None:
+    """fio appends to its logs: with those of two rehearsals the series and the figure were three times the limit."""
+    load = "fio/randread-4k-qd32(runtime=2s, size=16M)"
+    trial = measured(tmp_path / "run", "disk | ext4 | limit(read_iops=3000) | warm(2)", load)
+    assert 2000 < trial.metrics["iops"] < 3100, trial.metrics["iops"]
+    _, series = samples.read(tmp_path / "run", 1, ["iops"])
+    assert series["iops"] and all(value < 3300 for _, value in series["iops"]), series["iops"]
+    assert "limit" not in trial.flags

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,6 +82,29 @@ def test_the_file_is_complete_and_does_not_compress(directory: Target, tmp_path:
     assert data.stat().st_blocks * 512 >= 16 * M
     packed = subprocess.run(("gzip", "-1", "-c", data), check=True, capture_output=True).stdout
     assert len(packed) > 0.99 * 16 * M
+
+
+def deflated(device: str, size: int, piece: int) -> float:
+    """How many times smaller the pieces of a device become, each by itself."""
+    raw = Path(device).read_bytes()[:size]
+    pieces = [raw[at : at + piece] for at in range(0, size, piece)]
+    return size / sum(min(piece, len(zlib.compress(each, 1))) for each in pieces)
+
+
+@pytest.mark.parametrize(
+    ("compressible", "depth", "least", "most"),
+    [(0.0, 1, 1.0, 1.02), (0.0, 8, 1.0, 1.02), (0.0, 32, 1.0, 1.02), (0.5, 8, 1.9, 2.1)],
+)
+def test_what_is_written_compresses_as_it_says_at_every_depth(
+    compressible: float, depth: int, least: float, most: float, device: str, tmp_path: Path
+) -> None:
+    """In records of 128 KiB, as ZFS and btrfs compress them, and in blocks of 4 KiB, as VDO does."""
+    spec = call(
+        "fio/randwrite-4k-qd32", size=8 * M, runtime=1.0, iodepth=depth, compressible=compressible, direct=False
+    )
+    run(spec, Target(Kind.BLOCK, device, None), tmp_path / "s")
+    for piece in (128 << 10, 4 << 10):
+        assert least <= deflated(device, 8 * M, piece) <= most, piece
 
 
 def test_several_jobs_and_syncs(directory: Target, tmp_path: Path) -> None:

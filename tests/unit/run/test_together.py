@@ -24,7 +24,7 @@ from strata.model import (
     TrialOutput,
     TrialPlan,
 )
-from strata.run import merging, together, trial
+from strata.run import clocks, merging, together, trial
 from strata.run.outside import QEMU, Outside
 from strata.run.together import Part
 
@@ -219,7 +219,7 @@ def test_clocks_that_are_not_known_exactly_are_not_taken_to_agree() -> None:
 
 
 def test_a_clock_that_went_another_way_meanwhile_is_known_less_exactly() -> None:
-    before = together.Clock(5.0, 0.01)
-    assert together.kept(before, together.Clock(5.015, 0.01)) == before, "no more than its looks differ"
-    drifted = together.kept(before, together.Clock(4.9, 0.01))
+    before = clocks.Clock(5.0, 0.01)
+    assert clocks.kept(before, clocks.Clock(5.015, 0.01)) == before, "no more than its looks differ"
+    drifted = clocks.kept(before, clocks.Clock(4.9, 0.01))
     assert drifted.ahead_s == 5.0 and drifted.within_s == pytest.approx(0.09)

@@ -26,8 +26,9 @@ from strata.model import (
     TrialPlan,
     WorkloadInfo,
 )
-from strata.run import trial, trial_steps
+from strata.run import machine, trial, trial_steps
 from strata.run.outside import Outside
+from strata.workloads.guest import Boot
 
 SPEED = Metric("speed", "MiB/s", "higher")
 RISING = tuple((t, 100.0 + 10 * t) for t in range(40))
@@ -173,8 +174,8 @@ def test_memory_is_cleared_before_the_repeat_too() -> None:
     assert result.flags == ("extended", "unsteady")
     words = ["prepare", "sync", "drop_caches", "measure"]
     order = [word for command in host.commands for word in words if any(word in part for part in command.argv)]
-    again = ["sync", "sync", "drop_caches", "measure"]
-    assert order == ["prepare", *again, *again], "the file system, then all that holds data back, then memory"
+    again = ["sync", "sync", "sync", "drop_caches", "measure"]
+    assert order == ["prepare", *again, *again], "the file system, then all that holds data back, the rest, then memory"
 
 
 def test_what_a_load_has_used_up_is_prepared_again_before_the_repeat() -> None:
@@ -182,7 +183,7 @@ def test_what_a_load_has_used_up_is_prepared_again_before_the_repeat() -> None:
     assert run(Load(RISING, uses_up=True), host=host).flags == ("extended", "unsteady")
     words = ["prepare", "sync", "drop_caches", "measure"]
     order = [word for command in host.commands for word in words if any(word in part for part in command.argv)]
-    assert order == ["prepare", "sync", "sync", "drop_caches", "measure"] * 2
+    assert order == ["prepare", "sync", "sync", "sync", "drop_caches", "measure"] * 2
 
 
 def test_what_a_rehearsal_has_used_up_is_prepared_again() -> None:
@@ -200,7 +201,7 @@ def test_what_a_rehearsal_left_is_not_read_with_the_result() -> None:
 
 @pytest.mark.parametrize(("buffered", "data", "cached"), [(True, 19, True), (True, 20, False), (False, 1, False)])
 def test_cached_is_a_buffered_data_set_under_twice_the_memory(buffered: bool, data: int, cached: bool) -> None:
-    assert ("cached" in run(Load(buffered=buffered, data_bytes=data), memory=10).flags) == cached
+    assert ("cache" in run(Load(buffered=buffered, data_bytes=data), memory=10).flags) == cached
 
 
 def test_a_trial_says_how_long_its_caches_took_to_empty_and_what_was_not_emptied() -> None:
@@ -238,11 +239,68 @@ def test_caches_are_emptied_in_the_guest_and_then_on_the_machine_that_carries_it
     assert result.figures is not None and result.figures["host.flush_s"] == 3.0, "file system, guest, outside"
 
 
+ARC = "size 4 {size}\nc_min 4 62484352\ndata_size 4 {size}\n"
+MEMINFO = "Dirty: 512 kB\nWriteback: 8 kB\nCached: 5000 kB\nBuffers: 100 kB\nShmem: 1000 kB\n"
+
+
+def test_what_memory_keeps_when_the_clock_starts_is_read_on_every_machine() -> None:
+    outer, guest = Machine(), Machine()
+    for host, size in ((outer, 1 << 20), (guest, 2 << 20)):
+        host.files |= {"/proc/meminfo": MEMINFO, "/proc/spl/kstat/zfs/arcstats": ARC.format(size=size)}
+    names = frozenset(metric.name for metric in (*machine.HOST_METRICS, *machine.GUEST_METRICS))
+    bench = trial.Bench(guest, (), 1, names, outside=Outside(outer, (), (), "/visit"))
+    figures = trial.run(bench, Load(), Call("load", "load", {"runtime": None}), TARGET, "/scratch", 1).figures or {}
+    seen = {name: value for name, value in figures.items() if "start" in name}
+    same = {"dirty_bytes": 520 << 10, "page_cache_bytes": 4100 << 10}
+    assert seen == {
+        **{f"{where}.start_{name}": value for where in ("host", "guest") for name, value in same.items()},
+        "host.start_arc_bytes": 1 << 20,
+        "guest.start_arc_bytes": 2 << 20,
+    }
+
+
+def test_an_arc_that_was_not_emptied_is_said() -> None:
+    host = Machine()
+    host.files["/proc/spl/kstat/zfs/arcstats"] = ARC.format(size=59 << 20)
+    result = run(Load(), host=host)
+    assert any("the ARC of ZFS was not empty" in note and "59.0 MiB" in note for note in result.notes), result.notes
+    host.files["/proc/spl/kstat/zfs/arcstats"] = ARC.format(size=32 << 20)
+    assert not [note for note in run(Load(), host=host).notes if "ARC" in note]
+
+
 def test_memory_that_was_not_cleared_is_a_mark_and_a_note() -> None:
     host = Machine({"drop_caches": Completed((), 1, "", "Permission denied", 0.0)})
     result = run(Load(), host=host)
-    assert result.flags == ("cached",)
+    assert result.flags == ("cache",)
     assert any("only root may" in note for note in result.notes)
+
+
+BUSY = (
+    '{"version": 1, "started_unix_s": 0}\n'
+    '{"t_s": 0, "devices": {}, "cpu_s": {"user": 0, "idle": 0}}\n'
+    '{"t_s": 1, "devices": {}, "cpu_s": {"user": 1, "idle": 1}}\n'
+    '{"end": true, "wall_s": 1}\n'
+)
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_what_machines_did_says_nothing_of_a_figure_that_was_taken_before(earlier: bool) -> None:
+    """guest/boot: the guest booted when the stack was built, and its trial only reads how long that took."""
+
+    class Earlier(Load):
+        def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+            return replace(super().plan(spec, target, scratch, seed), earlier=earlier)
+
+    class Sampled(Machine):
+        def run(self, command: Command, *, check: bool = True) -> Completed:
+            done = super().run(command, check=check)
+            self.files["/scratch/samples.jsonl"] = BUSY
+            return done
+
+    bench = trial.Bench(Sampled(), (), 1, frozenset({"host.cpu_busy_pct"}))
+    result = trial.run(bench, Earlier(), Call("load", "load", {"runtime": None}), TARGET, "/scratch", 1)
+    assert ("host.cpu_busy_pct" in (result.figures or {})) is not earlier
+    assert Boot().plan(Call("guest/boot", "guest/boot", {}), TARGET, "/s", 1).earlier
 
 
 def test_of_a_failed_trial_both_streams_and_the_files_are_kept_and_cut_to_size() -> None:
@@ -328,5 +386,5 @@ def test_the_steps_of_a_trial_are_typed_in_the_order_in_which_they_run() -> None
     device = trial_steps.target_on(Provides(Kind.BLOCK, "/dev/y", 5))
     on_device = trial_steps.trial_steps("engine", [], plan, device, "/scratch").typed()
     assert "--flushbufs" not in str(on_device), "it sends no flush to the disk"
-    assert on_device[-3][-1] == "/dev/y" and on_device[-2] == trial_steps.FORGET.argv
+    assert on_device[-3][-1] == "/dev/y" and on_device[-2] == trial_steps.forget(("/dev/y",)).argv
     assert [argv[0] for argv in on_device] == ["mkdir", "sh", "prepare", "sh", "sh", "engine"]

@@ -252,7 +252,7 @@ def test_memory_that_could_not_be_cleared_is_noted(scene: Scene, monkeypatch: py
     assert scene.go() is None
     trials = reader.view(scene.store.directory).trials
     assert len(trials) == 2 and all("only root may" in " ".join(trial.notes) for trial in trials)
-    assert all("cached" in trial.flags for trial in trials)
+    assert all("cache" in trial.flags for trial in trials)
 
 
 @pytest.mark.parametrize("broken", BUILD)
@@ -467,7 +467,7 @@ def test_a_failed_trial_under_which_the_stack_changed_has_both_reasons_and_no_fi
     ("own", "sampled", "flags", "noted"),
     [
         (Directory((), 1, "ext4", ("/dev/vda", "/dev/vdb")), ["d0=/dev/vda", "d1=/dev/vdb"], (), False),
-        (Directory((), 1, "tmpfs", ()), [], ("memory",), True),
+        (Directory((), 1, "tmpfs", ()), [], ("cache",), True),
         (Directory((), 1, "overlay", ()), [], (), True),
     ],
 )

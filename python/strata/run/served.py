@@ -1,0 +1,66 @@
+"""What served a trial: the disks that its stack stands on, or a cache in memory on one of its machines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from strata.model import Call
+from strata.run.layout import Layout
+
+# A cache that kept more than this share of the bytes decided the figure.
+_LEAST_SHARE = 0.5
+# The same where the stack makes data smaller: few bytes at the disks are then no sign of a cache.
+_LEAST_SHARE_OF_SMALLER = 0.05
+
+_ARC = "the ARC of ZFS"
+_THROUGH = frozenset({"writeback", "writethrough", "unsafe"})  # QEMU's cache modes that go through the page cache
+_SMALLER = frozenset({"compression", "compress", "compress_force", "dedup", "deduplication"})
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """What of a stack may keep bytes from its disks."""
+
+    caches: tuple[str, ...] = ()  # that hold data in memory, as they are called
+    smaller: bool = False  # it compresses, or stores equal blocks once
+
+
+def above(layout: Layout) -> Above:
+    calls = [placed.node.call for placed in layout.layers]
+    names = {call.name for call in calls}
+    caches = [_ARC] if names & {"zfs", "zvol"} else []
+    caches += [f"the page cache below {call.name}" for call in calls if call.values.get("cache") in _THROUGH]
+    return Above(tuple(dict.fromkeys(caches)), any(_makes_smaller(call) for call in calls))
+
+
+def _makes_smaller(call: Call) -> bool:
+    if call.name == "vdo" or (call.name in ("zfs", "zvol") and call.values.get("compression") is None):
+        return True  # by their own choice
+    return any(call.values.get(name) not in (None, False, "off", "none", "no") for name in _SMALLER)
+
+
+def decided(found: Mapping[str, float], call: Call, stack: Above, *, buffered: bool) -> str | None:
+    """A sentence where a cache decided the figure; None where the disks did, or where it is not known.
+
+    `found`: machine figures of the trial.
+    """
+    incompressible = call.values.get("compressible") == 0  # fio's presets: what they write is random
+    least = _LEAST_SHARE_OF_SMALLER if stack.smaller and not incompressible else _LEAST_SHARE
+    said = []
+    for way, name, past in (("read", "disk.read_ratio", "read"), ("write", "disk.write_amplification", "written")):
+        if name in found and found[name] < least:
+            said.append(f"{100 * found[name]:.1f} % of the bytes {past} reached the disks as {way}s")
+    for machine in ("host", "guest"):
+        kept = found.get(f"{machine}.arc_served_pct", 0.0)
+        if kept > 100 * (1 - _LEAST_SHARE):
+            said.append(f"the ARC of ZFS of the {machine} answered {kept:.1f} % of the reads of its blocks")
+    if not said:
+        return None
+    caches = (*stack.caches, *(("the page cache",) if buffered else ()))
+    return f"a cache decided the figure: {'; '.join(said)} ({' or '.join(caches) or 'which cache is not known'})"
+
+
+def known(found: Mapping[str, float]) -> bool:
+    """Whether the share of the bytes that reached the disks is known."""
+    return "disk.read_ratio" in found or "disk.write_amplification" in found
