@@ -17,10 +17,12 @@ from strata.model import (
     Call,
     Command,
     Completed,
+    Instead,
     Kind,
     LayerDriver,
     LayerInfo,
     Node,
+    ParamType,
     Place,
     Provides,
     Stack,
@@ -29,6 +31,7 @@ from strata.model import (
     Value,
 )
 from strata.text import one_line
+from strata.units import format_size
 
 STATE = "/var/lib/strata"
 """Where what was built keeps what it needs to be looked at, started again and removed."""
@@ -174,14 +177,20 @@ def recipe(
     )
 
 
-def _changed(call: Call, driver: LayerDriver) -> Mapping[str, Value]:
-    """Arguments that would be wrong on disks that hold anything, and what stands in their place."""
+def _changed(call: Call, driver: LayerDriver) -> Mapping[str, Instead]:
+    """Arguments that suit a measurement only, and what stands in their place."""
     return driver.to_stay(call) if isinstance(driver, Staying) else {}
 
 
 def _other(call: Call, driver: LayerDriver) -> str:
-    words = ", ".join(f"{name}={'off' if value is False else value}" for name, value in _changed(call, driver).items())
-    return f"{call.text} is built with {words}: what was measured holds for fresh disks that are all zero only."
+    found = _changed(call, driver)
+    sizes = {param.name for param in driver.info.params if param.type is ParamType.SIZE}
+    words = ", ".join(f"{name}={_value(each.value, name in sizes)}" for name, each in found.items())
+    return f"{call.text} is built with {words}: {'; '.join(each.why for each in found.values())}."
+
+
+def _value(value: Value, is_size: bool) -> str:
+    return "off" if value is False else format_size(int(value)) if is_size else str(value)
 
 
 def _is_condition(info: LayerInfo) -> bool:
@@ -259,7 +268,8 @@ def _laid_out(
     def build(node: Node) -> Provides:
         below = tuple(build(lower) for lower in node.inputs)
         driver = drivers[node.call.name]
-        node = replace(node, call=replace(node.call, values={**node.call.values, **_changed(node.call, driver)}))
+        instead = {name: each.value for name, each in _changed(node.call, driver).items()}
+        node = replace(node, call=replace(node.call, values={**node.call.values, **instead}))
         if _is_condition(driver.info):
             return below[0]
         number = len(layers)
@@ -268,6 +278,7 @@ def _laid_out(
             dir=f"{STATE}/{name}/{number}",
             uuid=str(uuid.uuid5(_FAMILY, f"{named}\0{number}")),
             mount=mount if number == mounted else None,
+            stays=True,
         )
         if Kind.GRANT in driver.info.accepts:
             device = free[str(node.call["role"])].pop(0)

@@ -16,6 +16,7 @@ from strata.errors import BadInput
 from strata.model import Command, Completed, Kind, Step
 from strata.recipes.frame import FRAME, SEE_MOUNT, SEE_NOTHING
 from strata.recipes.plan import Recipe
+from strata.recipes.remarks import remarks
 
 _USED = {
     "findmnt": "util-linux",
@@ -127,12 +128,12 @@ def _header(recipe: Recipe) -> list[str]:
 
 def _remarks(recipe: Recipe) -> list[str]:
     """What the reader has to know."""
-    remarks = list(recipe.notes)
+    lines = remarks(recipe)
     if recipe.left_out:
-        remarks.append(f"Left out, as states of the measurement: {', '.join(recipe.left_out)}.")
+        lines.append(f"Left out, as states of the measurement: {', '.join(recipe.left_out)}.")
     if recipe.above:
-        remarks.append(f"Not built here, for it runs on it: {' | '.join(node.call.text for node in recipe.above)}.")
-    return ["", *remarks] if remarks else []
+        lines.append(f"Not built here, for it runs on it: {' | '.join(node.call.text for node in recipe.above)}.")
+    return ["", *lines] if lines else []
 
 
 def _step(number: int, step: Step, programs: dict[str, str]) -> list[str]:

@@ -85,10 +85,11 @@ def test_a_driver_that_newer_engines_have_not_is_told() -> None:
 
 def test_proxmox_gets_the_storage_below_an_image_and_the_disk_as_it_was_measured() -> None:
     text = of("disk | xfs | qcow2 | vm(cache=writeback, discard, bus=virtio-scsi)", "proxmox")
-    assert "qm set VMID --scsi0 data:GIB,format=qcow2,cache=writeback,aio=threads,discard=on" in text
+    words = 'data:"$2",format=qcow2,cache=writeback,aio=threads,discard=on,detect_zeroes=0'
+    assert f'qm set "$1" --scsihw virtio-scsi-pci --scsi1 {words}' in text
     assert "\ndir: data\n\tpath /srv/data\n" in text
     thin = of("disk | lvmthin | vm(cache=none, aio=native)", "proxmox")
-    assert "--virtio0 data:GIB,cache=none,aio=native" in thin and "lvmthin: data" in thin
+    assert '--virtio1 data:"$2",cache=none,aio=native' in thin and "lvmthin: data" in thin
 
 
 def test_dockers_configuration_is_json() -> None:
