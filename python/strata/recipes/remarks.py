@@ -27,7 +27,8 @@ def _of(layer: Layer) -> list[str]:
 # Source: lvm.conf(5), allocation/cache_pool_max_chunks: a million.
 _CACHE_CHUNK = (
     "Chunk of the cache: LVM chooses it by the size of the cache, 64K up to a million chunks (61G) and more for a "
-    "larger one; where the cache measured was of another size, compare `lvs -o+chunk_size`, or write lvmcache(chunk=...)."
+    "larger one; where the cache measured was of another size, compare `lvs -o+chunk_size`, or write "
+    "lvmcache(chunk=...)."
 )
 
 _IMAGE = (
