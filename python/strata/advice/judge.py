@@ -8,6 +8,7 @@ from typing import Literal
 
 from strata.advice.requirements import Requirements
 from strata.advice.tried import Tried
+from strata.judge.risks import documented_risks
 from strata.layers import survivable
 from strata.model import Kind, LayerDriver, Stack
 from strata.probes import probes
@@ -57,7 +58,7 @@ def judge(
         answers.append(_memory(stack, wanted, wanted.max_memory_bytes, known, tried or {}))
     if wanted.survive:
         answers.append(_survival(stack, wanted.survive, drivers, tried or {}))
-    noted = risks(stack, known)
+    noted = documented_risks(stack, known)
     if wanted.no_writeback_risk:
         answers.append(_writeback(noted))
     if wanted.disks is not None:
@@ -96,17 +97,6 @@ def ends_in(stack: Stack, drivers: Mapping[str, LayerDriver]) -> Kind | None:
     while (kind := drivers[node.call.name].info.provides) is None and node.inputs:
         node = node.inputs[0]
     return kind
-
-
-def risks(stack: Stack, known: Documents) -> tuple[Risk, ...]:
-    """What documents note against the layers of it, as they are written; each once."""
-    found = (
-        risk
-        for node in stack.top.walk()
-        for risk in known.risks
-        if risk.layer == node.call.name and risk.terms.met(node.call)
-    )
-    return tuple(dict.fromkeys(found))
 
 
 def _claims(stack: Stack, feature: str, known: Documents) -> tuple[list[Claim], list[Claim], list[Claim]]:
@@ -230,7 +220,7 @@ def _survival(stack: Stack, disks: int, drivers: Mapping[str, LayerDriver], trie
 
 
 def _writeback(risks: tuple[Risk, ...]) -> Answer:
-    against = [risk for risk in risks if risk.writeback]
+    against = [risk for risk in risks if risk.loses]
     why = "; ".join(f"{risk.layer}: {risk.text} ({risk.source})" for risk in against)
     return Answer(
         "nothing that was flushed can be lost", not against, why or "no layer is documented to lose it", "documented"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from ruamel.yaml import YAML
 
@@ -18,6 +19,8 @@ _SET = "set"  # any value but off
 Wanted = str | tuple[Value, ...]
 """`_SET`, or the values."""
 
+Loses = Literal["", "power", "device"]
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -25,17 +28,25 @@ class Terms:
 
     when: tuple[tuple[str, Wanted], ...]
     unless: tuple[tuple[str, Wanted], ...]
+    # The same of the properties that the argument `set` lists: set="checksum=off".
+    properties: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    unless_properties: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def met(self, call: Call) -> bool:
-        return all(_is(call.values.get(name), wanted) for name, wanted in self.when) and not any(
-            _is(call.values.get(name), unwanted) for name, unwanted in self.unless
+        listed = _properties(call)
+        return (
+            all(_is(call.values.get(name), wanted) for name, wanted in self.when)
+            and not any(_is(call.values.get(name), unwanted) for name, unwanted in self.unless)
+            and all(listed.get(name) in wanted for name, wanted in self.properties)
+            and not any(listed.get(name) in unwanted for name, unwanted in self.unless_properties)
         )
 
     @property
     def text(self) -> str:
         """What to write for it: "compress", "profile=raid1"; "" where nothing has to be."""
         words = [name if wanted == _SET else f"{name}={wanted[0]}" for name, wanted in self.when]
-        return ", ".join([*words, *(f"no {name}" for name, _ in self.unless)])
+        words += [f"no {name}" for name, _ in self.unless]
+        return ", ".join([*words, *(f"no {name}={values[0]}" for name, values in self.unless_properties)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +65,14 @@ class Risk:
     terms: Terms
     text: str
     source: str
-    writeback: bool  # a write that was acknowledged can be lost
+    remedy: str  # how to lessen it
+    severity: int  # 5: the gravest
+    loses: Loses  # by what a write that was acknowledged can be lost; "": by nothing that is documented
+    last: Literal["", "single", "redundant"] = ""  # holds only where the last input is so
+
+    @property
+    def loses_acknowledged(self) -> bool:
+        return bool(self.loses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +108,16 @@ def documents() -> Documents:
         MappingProxyType(dict(data["features"])),
         tuple(claims),
         tuple(
-            Risk(row["layer"], _terms(row), row["risk"], row["source"], bool(row.get("writeback")))
+            Risk(
+                row["layer"],
+                _terms(row),
+                row["risk"],
+                row["source"],
+                row["remedy"],
+                row["severity"],
+                row.get("loses", ""),
+                row.get("last", ""),
+            )
             for row in data["risks"]
         ),
         tuple(
@@ -114,7 +141,16 @@ def _terms(row: Mapping[str, Any]) -> Terms:
                    for name, wanted in row.get(key, {}).items())
         for key in ("when", "unless")
     }  # fmt: skip
-    return Terms(pairs["when"], pairs["unless"])
+    properties = {
+        key: tuple((name, tuple(values)) for name, values in row.get(key, {}).items()) for key in ("set", "unless_set")
+    }
+    return Terms(pairs["when"], pairs["unless"], properties["set"], properties["unless_set"])
+
+
+def _properties(call: Call) -> dict[str, str]:
+    """What the argument `set` lists, as in set="checksum=off,sync=always"."""
+    listed = re.split(r"[,\s]+", str(call.values.get("set") or ""))
+    return dict(pair.partition("=")[::2] for pair in listed if "=" in pair)
 
 
 def _is(value: Value | None, wanted: Wanted) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from strata.advice.judge import claimed
-from strata.advice.judge import risks as risks_of
 from strata.advice.tried import holds, printed, reason, trials
+from strata.judge.risks import documented_risks
 from strata.model import Kind, Stack, TrialResult, View
 from strata.probes import PREFIX, probes
 from strata.published.documented import Documents
@@ -185,7 +185,9 @@ def _row(key: str, text: str, view: View, names: Sequence[str], stack: Stack | N
     # only what built it: the scripts of the probes are shown once
     commands = tuple(line for line in view.commands.get(text, ()) if _SAMPLED not in line)
     ran = _scripts(view.commands.get(text, ()))
-    risks = () if stack is None else tuple(Risk(f"{r.layer}: {r.text}", r.source) for r in risks_of(stack, known))
+    risks = (
+        () if stack is None else tuple(Risk(f"{r.layer}: {r.text}", r.source) for r in documented_risks(stack, known))
+    )
     cells = tuple(_cell(name, found.get(name), ran) for name in names) if found else ()
     if not found and not without:
         without = ["it was not visited yet"]
