@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strata.errors import BadInput, Problem
+from strata.judge.risks import documented_risks, sentence
 from strata.model import (
     Call,
     Command,
@@ -30,6 +31,7 @@ from strata.model import (
     Step,
     Value,
 )
+from strata.published.documented import Risk
 from strata.text import one_line
 from strata.units import format_size
 
@@ -83,6 +85,7 @@ class Recipe:
     above: tuple[Node, ...]  # what runs on it, bottom to top; not built here
     left_out: tuple[str, ...]  # conditions of the measurement
     notes: tuple[str, ...] = ()  # what the reader of the recipe has to know: where it was measured
+    risks: tuple[Risk, ...] = ()  # documented ones of the whole stack, the gravest first
 
     @property
     def top(self) -> Provides:
@@ -131,9 +134,11 @@ def recipe(
     name: str = "data",
     mount: str | None = None,
     notes: Sequence[str] = (),
+    accept_loss: bool = False,
 ) -> Recipe:
     """The same for the same arguments. Raises BadInput: devices that are missing or too many, a stack that is no more
-    than a measurement, arguments that a layer cannot follow.
+    than a measurement, arguments that a layer cannot follow; without `accept_loss`, a stack that can lose data that it
+    acknowledged.
     """
     if not _NAME.fullmatch(name):
         raise BadInput(f"--name {name}: write up to 19 small letters, digits and hyphens, beginning with a letter.")
@@ -147,6 +152,9 @@ def recipe(
     nodes = [node for node in base.walk() if not _is_condition(drivers[node.call.name].info)]
     left_out = [node.call.text for node in stack.top.walk() if _is_condition(drivers[node.call.name].info)]
     _check_devices(nodes, given)
+    risks = documented_risks(stack)
+    if not accept_loss:
+        _check_loss(stack, risks)
     named = "\0".join((name, mount, stack.text, *(f"{each.role}={each.path}" for each in given)))
     layers = _laid_out(base, drivers, given, name, named, None, mount)
     own = [
@@ -166,6 +174,7 @@ def recipe(
         layers=layers,
         above=above,
         left_out=tuple(left_out),
+        risks=risks,
         notes=(
             *map(one_line, notes),  # they come from a run, and stand in comments
             *(
@@ -175,6 +184,17 @@ def recipe(
             ),
         ),
     )
+
+
+def _check_loss(stack: Stack, risks: Sequence[Risk]) -> None:
+    problems = [
+        f"no recipe is made of {stack.text}: it can lose data that it acknowledged. {sentence(risk)} Where that may "
+        "happen, add --accept-loss to `strata recipe`; else choose another stack."
+        for risk in risks
+        if risk.loses_acknowledged
+    ]
+    if problems:
+        raise BadInput([Problem(problem) for problem in problems])
 
 
 def _changed(call: Call, driver: LayerDriver) -> Mapping[str, Instead]:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from strata.judge.risks import sentence
 from strata.recipes.plan import Layer, Recipe
 
 
 def remarks(recipe: Recipe) -> list[str]:
     """Sentences, the gravest first."""
-    return [*recipe.notes, *(line for layer in recipe.layers for line in _of(layer))]
+    return [*_risks(recipe), *recipe.notes, *(line for layer in recipe.layers for line in _of(layer))]
+
+
+def _risks(recipe: Recipe) -> list[str]:
+    words = {"power": "by a power cut", "device": "with one device", "": ""}
+    return [
+        f"CAN LOSE ACKNOWLEDGED DATA {words[risk.loses]}: {sentence(risk)}" if risk.loses else f"Risk: {sentence(risk)}"
+        for risk in recipe.risks
+    ]
 
 
 def _of(layer: Layer) -> list[str]:

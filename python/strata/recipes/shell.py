@@ -111,6 +111,7 @@ def _header(recipe: Recipe) -> list[str]:
     file = f"{recipe.name}.sh"
     lines = [
         f"{recipe.name}: {recipe.stack}",
+        *remarks(recipe),
         "",
         "Written by `strata recipe`, from the plans that build this stack when it is measured. It needs nothing of",
         "Strata, and touches nothing but the devices below and what it makes itself.",
@@ -121,14 +122,14 @@ def _header(recipe: Recipe) -> list[str]:
         "                                      --wipe: what the devices carry may be lost",
         f"  sh {file} check                     is it in place?",
         f"  sh {file} remove [--destroy-data]   take it away again",
-        *_remarks(recipe),
+        *_not_here(recipe),
     ]
     return ["#!/bin/sh", *(f"# {line}".rstrip() for line in lines)]
 
 
-def _remarks(recipe: Recipe) -> list[str]:
-    """What the reader has to know."""
-    lines = remarks(recipe)
+def _not_here(recipe: Recipe) -> list[str]:
+    """What of the stack the script does not build."""
+    lines = []
     if recipe.left_out:
         lines.append(f"Left out, as states of the measurement: {', '.join(recipe.left_out)}.")
     if recipe.above:
@@ -187,4 +188,5 @@ def _judge(recipe: Recipe) -> str:
     words += [word for each in recipe.given for word in ("--map", f"{each.role}={each.path}")]
     sizes = {each.role: each.size_bytes for each in recipe.given if each.size_bytes is not None}
     words += [word for role, size in sizes.items() for word in ("--size", f"{role}={size}")]
+    words += ["--accept-loss"] if any(risk.loses_acknowledged for risk in recipe.risks) else []
     return shlex.join(words)
