@@ -21,6 +21,7 @@ ROOMS = [
     "design",
     "recipes",
     "advice",
+    "judge",
     "probes",
     "published",
     "layers",
