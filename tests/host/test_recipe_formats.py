@@ -80,6 +80,18 @@ def test_ansible_takes_the_playbook(case: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, as the playbook becomes root")
+def test_ansible_goes_through_the_playbook_and_changes_nothing(tmp_path: Path) -> None:
+    needs("ansible-playbook")
+    (playbook,) = written("ansible", "plain", tmp_path)
+    playbook.write_text(playbook.read_text().replace("strata-data", "strata-t9x").replace("srv-data", "srv-t9x"))
+    argv = ["ansible-playbook", "--check", "-i", "localhost,", "-c", "local", str(playbook)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and "failed=0" in done.stdout, done.stdout
+    assert not Path("/usr/local/sbin/strata-t9x").exists()
+
+
 def test_libvirt_takes_the_pool(tmp_path: Path) -> None:
     needs("virt-xml-validate", "xmllint")
     for case in ("plain", "guest", "pool"):

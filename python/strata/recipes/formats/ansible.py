@@ -81,6 +81,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
                 {
                     "name": f"{unit.name} is started at boot",
                     "ansible.builtin.systemd_service": {"name": unit.name, "enabled": True, "daemon_reload": True},
+                    "when": "not ansible_check_mode",  # there the unit was not written
                 }
                 for unit in placed
             ),
