@@ -57,7 +57,8 @@ def write(recipe: Recipe) -> tuple[File, ...]:
         "Then systemctl daemon-reload and restart docker. Images and containers that it had stay where they were.",
         *afterwards(
             "`docker info --format '{{.Driver}} {{.DockerRootDir}}'`",
-            "put /etc/docker/daemon.json.before in its place again, and remove the drop-in.",
+            "remove the drop-in, and put /etc/docker/daemon.json.before in its place again; where there was none, "
+            "remove daemon.json.",
         ),
         *(("Docker 25 and newer have no devicemapper: this is for an older one.",) if driver == "devicemapper" else ()),
         *not_measured(recipe, "docker", driver),

@@ -57,21 +57,21 @@ def _disk_files(recipe: Recipe, call: Call) -> tuple[File, ...]:
     name, disk = recipe.name, _disk(recipe, call)
     target = disk.find("target")
     assert target is not None
-    first = []
-    files = []
+    attach = [f"virsh attach-device GUEST {name}-disk.xml --config"]
     if call["bus"] == "virtio-scsi":
-        first.append(f"`virsh attach-device GUEST {name}-controller.xml --config`")
+        attach.insert(0, f"virsh attach-device GUEST {name}-controller.xml --config")
     if call["iothread"]:
-        first.append("`virsh iothreadadd GUEST 1 --config`, where it has none of that number")
-    before = f" after {', and '.join(reversed(first))}," if first else ""
+        attach.insert(0, "virsh iothreadadd GUEST 1 --config")
     remarks = [
+        f"In this order, and the guest has it from its next start: {'; '.join(f'`{each}`' for each in attach)}.",
         f"GUEST has a disk {target.get('dev')} already? Write another letter here.",
+        *(["GUEST has an I/O thread 1 already? Leave that command out."] if call["iothread"] else []),
         *afterwards(
-            f"`virsh domblklist GUEST`,{before} after `virsh attach-device GUEST {name}-disk.xml --config` and "
-            "its next start.",
+            "`virsh domblklist GUEST` shows it.",
             f"`virsh detach-disk GUEST {target.get('dev')} --config`, which leaves the data.",
         ),
     ]
+    files = []
     if call["bus"] == "virtio-scsi":
         controller = Element("controller", type="scsi", index="0", model="virtio-scsi")
         if call["iothread"]:
