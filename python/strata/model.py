@@ -286,6 +286,7 @@ class Place:
     scratch: str = ""  # where job files and logs of trials will lie, never on the stack
     beside: Beside | None = None  # for layers that start a guest; None: it is started where its disk is
     mount: str | None = None  # where its file system is mounted, for one that is to stay; None: inside `dir`
+    stays: bool = False  # of a recipe: it is built to be used, without what isolates a measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,11 +502,19 @@ class Caching(Protocol):
         """Whether the cache holds nothing that is not below it too, so that its loss costs no data."""
 
 
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """What a recipe writes instead of an argument that was measured, and why."""
+
+    value: Value
+    why: str  # a clause, without a full stop
+
+
 @runtime_checkable
 class Staying(Protocol):
-    """A driver some of whose arguments suit measurements only: fresh disks that hold nothing but zeros."""
+    """A driver some of whose arguments suit measurements only: fresh disks that hold nothing but zeros, small pools."""
 
-    def to_stay(self, spec: Call) -> Mapping[str, Value]:
+    def to_stay(self, spec: Call) -> Mapping[str, Instead]:
         """What a recipe puts in their place, by the names of the arguments."""
 
 

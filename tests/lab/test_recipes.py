@@ -98,7 +98,7 @@ def made(case: Case) -> Recipe:
     (stack,) = parse_stacks(case.stack, catalogue())
     words = [f"{role}={link}" for (role, _), link in zip(case.disks, links(case.disks), strict=True)]
     sizes = {role: parse_size(size) for role, size in case.disks}
-    return plan.recipe(stack, drivers(), plan.mapped(words, sizes))
+    return plan.recipe(stack, drivers(), plan.mapped(words, sizes), accept_loss=True)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -159,6 +159,33 @@ def test_a_mirror_comes_back_after_a_restart_without_one_of_its_disks(stack: str
     done = subprocess.run(argv, input=text, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert done.stdout.split() == ["kept"]
+
+
+# What a recipe of LVM leaves running and kept; `again`: after what a restart ends.
+_KEPT = (
+    _APPLIED
+    + """\
+ls /etc/lvm/backup /etc/lvm/archive >&2
+[ -s /etc/lvm/backup/data-1 ]
+echo '{mark}'; lvs --noheadings --options chunk_size,lv_when_full,seg_monitor --units k data-1/pool
+{{ {stop}; }} >&2
+sh /root/recipe.sh apply >&2
+echo '{mark}'; lvs --noheadings --options chunk_size,lv_when_full,seg_monitor --units k data-1/pool
+echo '{mark}'; sh /root/recipe.sh inspect
+"""
+)
+
+
+def test_a_thin_pool_is_watched_and_its_metadata_are_kept() -> None:
+    case = Case("disk | lvmthin | ext4", (("disk", "1G"),), "umount /srv/data; dmsetup remove_all")
+    recipe = made(case)
+    text = _KEPT.format(script=shell.render(recipe), mark=_MARK, stop=case.stop)
+    argv = [STRATA, "lab", "shell", "--disk", "disk=1G"]
+    done = subprocess.run(argv, input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    _, first, again, seen = done.stdout.split(f"{_MARK}\n")
+    assert first.split() == again.split() == ["64.00k", "queue", "monitored"]
+    assert recipe.differences(shell.seen(recipe, seen)) == []
 
 
 # Of the ways that the study weighed: three that have all it required, and one that cannot deduplicate.

@@ -69,8 +69,8 @@ _FLAGS = {
 @dataclass(frozen=True, slots=True)
 class Caution:
     """`kind` is one of: few, failed, invalid, halted, spread, outlier, bimodal, drift, unsteady, unsafe, limit,
-    cache, memory, cached, caching, rebuilt, pressure, unlike, peeked, changed; and of those that only a model has (`doubts`):
-    predicted, unexplained, noise."""
+    cache, memory, cached, caching, rebuilt, pressure, unlike, peeked, changed; and of those that only a model has
+    (`doubts`): predicted, unexplained, noise."""
 
     kind: str
     stack: str | None  # None: it concerns all of them

@@ -349,12 +349,18 @@ def recipe(
         Path | None,
         typer.Option("--seen", metavar="FILE", help="judge what the script's `inspect` printed (- for standard input)"),
     ] = None,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss", help="write it for a stack that can lose acknowledged data, too; its files say so"
+        ),
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="write the files there")] = None,
 ) -> None:
     """How to build a stack on your devices, to stay: a script, or the files of another program. Touches nothing."""
     from strata.cli import recipe
 
-    recipe.recipe(what, stack, form, recipe.Where(devices, size, name, mount), seen, out)
+    recipe.recipe(what, stack, form, recipe.Where(devices, size, name, mount, accept_loss), seen, out)
 
 
 @app.command()

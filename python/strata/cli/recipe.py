@@ -33,6 +33,7 @@ class Where:
     sizes: Sequence[str]  # ROLE=SIZE
     name: str = "data"
     mount: str | None = None
+    accept_loss: bool = False  # a stack that can lose data that it acknowledged
 
 
 def recipe(what: str, stack: str | None, form: str, where: Where, seen: Path | None, out: Path | None) -> None:
@@ -51,7 +52,15 @@ def made_of(what: str, stack: str | None, where: Where) -> Recipe:
     if reasons := misplaced(found, layers.drivers()):
         raise BadInput([Problem(reason) for reason in reasons])
     given = plan.mapped(where.devices, as_role_sizes(where.sizes))
-    return plan.recipe(found, layers.drivers(), given, name=where.name, mount=where.mount, notes=notes)
+    return plan.recipe(
+        found,
+        layers.drivers(),
+        given,
+        name=where.name,
+        mount=where.mount,
+        notes=notes,
+        accept_loss=where.accept_loss,
+    )
 
 
 def _stack(what: str, name: str | None) -> tuple[Stack, tuple[str, ...]]:

@@ -48,6 +48,11 @@ SETTINGS = (
     "global { use_lvmpolld=0 notify_dbus=0 event_activation=0 }"
 )
 
+# Of what is to stay: the machine's own lvm.conf holds, LVM keeps copies of the metadata, and dmeventd watches pools
+# (lvm.conf(5)). Both are LVM's defaults; they are written out for an lvm.conf that turned them off.
+SETTINGS_TO_STAY = "devices { scan_lvs=1 } backup { backup=1 archive=1 } activation { monitoring=1 }"
+SYSTEM_DIR = "/etc/lvm"
+
 # LVM knows a device by its name in /dev only, not through our links: every path among the arguments is resolved.
 _ALONE = """\
 LVM_SYSTEM_DIR=$1; export LVM_SYSTEM_DIR; shift
@@ -90,19 +95,24 @@ exit 1"""
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The volume group of one layer of one visit."""
+    """The volume group of one layer of one visit, or of a recipe."""
 
     name: str
     devices: tuple[str, ...]
     uuids: tuple[str, ...]  # of the physical volumes, one for each device
-    directory: str  # of the place: LVM's system directory, without any lvm.conf
+    directory: str  # LVM's system directory: of the place, without any lvm.conf; of the machine, where it is to stay
+    stays: bool = False
 
     def command(self, tool: str, *args: str, timeout_s: float = 600.0) -> Command:
         """A command of LVM that sees nothing but this group's devices."""
         return sh(_RUN, self.directory, tool, *self.sight(), *args, timeout_s=timeout_s)
 
     def sight(self) -> tuple[str, ...]:
-        return ("--config", SETTINGS, *(word for device in self.devices for word in ("--devices", device)))
+        return ("--config", self.settings, *(word for device in self.devices for word in ("--devices", device)))
+
+    @property
+    def settings(self) -> str:
+        return SETTINGS_TO_STAY if self.stays else SETTINGS
 
     def script(self, body: str, *args: str, timeout_s: float = LONG_S) -> Command:
         """A script that gets `args` as $1, $2 ..., and after them what every command of LVM needs."""
@@ -123,7 +133,9 @@ class Group:
 def group_on(below: Sequence[Provides], place: Place) -> Group:
     digits = place.uuid.replace("-", "").lower()
     uuids = [digits[:28] + f"{(int(digits[28:], 16) + number) % (1 << 16):04x}" for number in range(len(below))]
-    return Group(place.name, tuple(each.path for each in below), tuple(map(_as_lvm_writes, uuids)), place.dir)
+    directory = SYSTEM_DIR if place.stays else place.dir
+    devices = tuple(each.path for each in below)
+    return Group(place.name, devices, tuple(map(_as_lvm_writes, uuids)), directory, place.stays)
 
 
 def _as_lvm_writes(digits: str) -> str:
@@ -135,7 +147,7 @@ def make_group(group: Group) -> list[Step]:
         Step(
             # --norestorefile: a UUID may be given without a backup that it comes from
             sh(_RUN, group.directory, "pvcreate", "-qq", "--yes", "--norestorefile", "--uuid", uuid,
-               "--config", SETTINGS, "--devices", device, device),
+               "--config", group.settings, "--devices", device, device),
             wipe(uuid, [device]),
             "make the physical volume" if len(group.devices) == 1 else f"make physical volume {number}",
         )

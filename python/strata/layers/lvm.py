@@ -14,6 +14,7 @@ from strata.model import (
     Command,
     Completed,
     Facts,
+    Instead,
     Kind,
     LayerInfo,
     Metric,
@@ -22,7 +23,6 @@ from strata.model import (
     Place,
     Provides,
     Step,
-    Value,
 )
 from strata.units import format_size
 
@@ -228,9 +228,12 @@ class LvmDriver:
             case _:
                 return PARITY.get(str(spec["type"]), 0)
 
-    def to_stay(self, spec: Call) -> dict[str, Value]:
-        # As for md: parity that was never computed rebuilds data that nobody wrote.
-        return {"nosync": False} if str(spec["type"]) in PARITY and spec["nosync"] else {}
+    def to_stay(self, spec: Call) -> dict[str, Instead]:
+        # As for md: parity that was never computed rebuilds data that nobody wrote, and copies that differ count as
+        # mismatches whenever they are compared.
+        if str(spec["type"]) not in MODULES or not spec["nosync"]:
+            return {}
+        return {"nosync": Instead(False, "what was measured holds for fresh disks that are all zero only")}
 
     def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         if spec["type"] not in MODULES:

@@ -14,6 +14,7 @@ from strata.model import (
     Command,
     Completed,
     Facts,
+    Instead,
     Kind,
     LayerInfo,
     Metric,
@@ -117,13 +118,13 @@ class LvmThinDriver:
         pool = _lvm.make_volume(group, POOL, "make the thin pool", *how, "--discards", str(spec["discards"]),
                            "--name", POOL, group.name)  # fmt: skip
         # Not an argument of lvcreate: it refuses --errorwhenfull while the kernel has not loaded dm_thin_pool yet.
-        # Undone with the pool.
+        # Undone with the pool. A pool that is to stay waits instead, as LVM does, for somebody to extend it (60 s).
         full = Step(
             group.command("lvchange", "-qq", "--yes", "--errorwhenfull", "y", group.full(POOL)),
             None,
             "make writes fail at once when the pool is full",
         )
-        return [*_lvm.make_group(group), pool, full, _make(spec, group)]
+        return [*_lvm.make_group(group), pool, *([] if place.stays else [full]), _make(spec, group)]
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         return _lvm.ask(
@@ -144,7 +145,7 @@ class LvmThinDriver:
                 "zero": ("zeroing", "zero" if spec["zero"] else ""),
                 "chunk_size": ("the chunk size", None if spec["chunk"] is None else str(spec["chunk"])),
                 "discards": ("the way of discards", str(spec["discards"])),
-                "lv_when_full": ("what happens when it is full", "error"),
+                "lv_when_full": ("what happens when it is full", "queue" if place.stays else "error"),
                 "lv_metadata_size": ("the room for metadata", metadata),
             },
         )
@@ -153,6 +154,16 @@ class LvmThinDriver:
         if spec["size"] is not None and size is not None and size != _lvm.rounded(int(spec["size"])):
             wrong.append(f"lvmthin: {group.full(VOLUME)} on {found.where} has {size} bytes instead of {spec['size']}.")
         return wrong + _pool_differences(group, found)
+
+    def to_stay(self, spec: Call) -> dict[str, Instead]:
+        if spec["chunk"] is not None:
+            return {}
+        why = (
+            "LVM chooses 64K for a pool of up to 128G, as most are that are measured, and more for a larger one (512K "
+            "for 1T), whose first writes then cost more; where the pool measured was larger than 128G, write "
+            "lvmthin(chunk=...)"
+        )
+        return {"chunk": Instead(CHUNK_UNIT_BYTES, why)}
 
     def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         group = _lvm.group_on(below, place)

@@ -31,6 +31,7 @@ from strata.model import (
     Command,
     Completed,
     Facts,
+    Instead,
     Kind,
     LayerInfo,
     Metric,
@@ -39,7 +40,6 @@ from strata.model import (
     Place,
     Provides,
     Step,
-    Value,
 )
 from strata.units import format_size
 
@@ -324,9 +324,12 @@ class MdDriver:
             count += 1
         return count
 
-    def to_stay(self, spec: Call) -> dict[str, Value]:
-        # On disks that are not all zero the parity is wrong until it is computed, and a rebuild would invent data.
-        return {"assume_clean": False} if LEVELS[str(spec["level"])].parity and spec["assume_clean"] else {}
+    def to_stay(self, spec: Call) -> dict[str, Instead]:
+        # On disks that are not all zero the parity is wrong until it is computed, and a rebuild would invent data; of
+        # copies the monthly check counts mismatches (mdadm(8), --assume-clean: "not recommended").
+        if not LEVELS[str(spec["level"])].redundant or not spec["assume_clean"]:
+            return {}
+        return {"assume_clean": Instead(False, "what was measured holds for fresh disks that are all zero only")}
 
     def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         return self.plan_inspect(spec, below, place)[1:]

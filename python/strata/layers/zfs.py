@@ -322,7 +322,9 @@ class ZfsDriver:
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         layout, devices, record = Layout.of(spec, len(below)), [each.path for each in below], f"{place.dir}/bare"
-        pool = {"cachefile": "none", "failmode": "continue", **words("pool", spec)}
+        # A visit must end whatever its disks do. One that is to stay waits for them, as ZFS does by itself.
+        failing = {} if place.stays else {"failmode": "continue"}
+        pool = {"cachefile": "none", **failing, **words("pool", spec)}
         if spec["ashift"] is not None:
             pool["ashift"] = str(spec["ashift"])
         dataset = {each.name: each.text(value) for each, value in chosen(PROPERTIES, spec)} | words("set", spec)

@@ -13,14 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strata.errors import BadInput, Problem
+from strata.judge.risks import documented_risks, sentence
 from strata.model import (
     Call,
     Command,
     Completed,
+    Instead,
     Kind,
     LayerDriver,
     LayerInfo,
     Node,
+    ParamType,
     Place,
     Provides,
     Stack,
@@ -28,7 +31,9 @@ from strata.model import (
     Step,
     Value,
 )
+from strata.published.documented import Risk
 from strata.text import one_line
+from strata.units import format_size
 
 STATE = "/var/lib/strata"
 """Where what was built keeps what it needs to be looked at, started again and removed."""
@@ -80,6 +85,7 @@ class Recipe:
     above: tuple[Node, ...]  # what runs on it, bottom to top; not built here
     left_out: tuple[str, ...]  # conditions of the measurement
     notes: tuple[str, ...] = ()  # what the reader of the recipe has to know: where it was measured
+    risks: tuple[Risk, ...] = ()  # documented ones of the whole stack, the gravest first
 
     @property
     def top(self) -> Provides:
@@ -128,9 +134,11 @@ def recipe(
     name: str = "data",
     mount: str | None = None,
     notes: Sequence[str] = (),
+    accept_loss: bool = False,
 ) -> Recipe:
     """The same for the same arguments. Raises BadInput: devices that are missing or too many, a stack that is no more
-    than a measurement, arguments that a layer cannot follow.
+    than a measurement, arguments that a layer cannot follow; without `accept_loss`, a stack that can lose data that it
+    acknowledged.
     """
     if not _NAME.fullmatch(name):
         raise BadInput(f"--name {name}: write up to 19 small letters, digits and hyphens, beginning with a letter.")
@@ -144,6 +152,9 @@ def recipe(
     nodes = [node for node in base.walk() if not _is_condition(drivers[node.call.name].info)]
     left_out = [node.call.text for node in stack.top.walk() if _is_condition(drivers[node.call.name].info)]
     _check_devices(nodes, given)
+    risks = documented_risks(stack)
+    if not accept_loss:
+        _check_loss(stack, risks)
     named = "\0".join((name, mount, stack.text, *(f"{each.role}={each.path}" for each in given)))
     layers = _laid_out(base, drivers, given, name, named, None, mount)
     own = [
@@ -163,6 +174,7 @@ def recipe(
         layers=layers,
         above=above,
         left_out=tuple(left_out),
+        risks=risks,
         notes=(
             *map(one_line, notes),  # they come from a run, and stand in comments
             *(
@@ -174,14 +186,31 @@ def recipe(
     )
 
 
-def _changed(call: Call, driver: LayerDriver) -> Mapping[str, Value]:
-    """Arguments that would be wrong on disks that hold anything, and what stands in their place."""
+def _check_loss(stack: Stack, risks: Sequence[Risk]) -> None:
+    problems = [
+        f"no recipe is made of {stack.text}: it can lose data that it acknowledged. {sentence(risk)} Where that may "
+        "happen, add --accept-loss to `strata recipe`; else choose another stack."
+        for risk in risks
+        if risk.loses_acknowledged
+    ]
+    if problems:
+        raise BadInput([Problem(problem) for problem in problems])
+
+
+def _changed(call: Call, driver: LayerDriver) -> Mapping[str, Instead]:
+    """Arguments that suit a measurement only, and what stands in their place."""
     return driver.to_stay(call) if isinstance(driver, Staying) else {}
 
 
 def _other(call: Call, driver: LayerDriver) -> str:
-    words = ", ".join(f"{name}={'off' if value is False else value}" for name, value in _changed(call, driver).items())
-    return f"{call.text} is built with {words}: what was measured holds for fresh disks that are all zero only."
+    found = _changed(call, driver)
+    sizes = {param.name for param in driver.info.params if param.type is ParamType.SIZE}
+    words = ", ".join(f"{name}={_value(each.value, name in sizes)}" for name, each in found.items())
+    return f"{call.text} is built with {words}: {'; '.join(each.why for each in found.values())}."
+
+
+def _value(value: Value, is_size: bool) -> str:
+    return "off" if value is False else format_size(int(value)) if is_size else str(value)
 
 
 def _is_condition(info: LayerInfo) -> bool:
@@ -259,7 +288,8 @@ def _laid_out(
     def build(node: Node) -> Provides:
         below = tuple(build(lower) for lower in node.inputs)
         driver = drivers[node.call.name]
-        node = replace(node, call=replace(node.call, values={**node.call.values, **_changed(node.call, driver)}))
+        instead = {name: each.value for name, each in _changed(node.call, driver).items()}
+        node = replace(node, call=replace(node.call, values={**node.call.values, **instead}))
         if _is_condition(driver.info):
             return below[0]
         number = len(layers)
@@ -268,6 +298,7 @@ def _laid_out(
             dir=f"{STATE}/{name}/{number}",
             uuid=str(uuid.uuid5(_FAMILY, f"{named}\0{number}")),
             mount=mount if number == mounted else None,
+            stays=True,
         )
         if Kind.GRANT in driver.info.accepts:
             device = free[str(node.call["role"])].pop(0)

@@ -16,6 +16,7 @@ from strata.errors import BadInput
 from strata.model import Command, Completed, Kind, Step
 from strata.recipes.frame import FRAME, SEE_MOUNT, SEE_NOTHING
 from strata.recipes.plan import Recipe
+from strata.recipes.remarks import remarks
 
 _USED = {
     "findmnt": "util-linux",
@@ -110,6 +111,7 @@ def _header(recipe: Recipe) -> list[str]:
     file = f"{recipe.name}.sh"
     lines = [
         f"{recipe.name}: {recipe.stack}",
+        *remarks(recipe),
         "",
         "Written by `strata recipe`, from the plans that build this stack when it is measured. It needs nothing of",
         "Strata, and touches nothing but the devices below and what it makes itself.",
@@ -120,19 +122,19 @@ def _header(recipe: Recipe) -> list[str]:
         "                                      --wipe: what the devices carry may be lost",
         f"  sh {file} check                     is it in place?",
         f"  sh {file} remove [--destroy-data]   take it away again",
-        *_remarks(recipe),
+        *_not_here(recipe),
     ]
     return ["#!/bin/sh", *(f"# {line}".rstrip() for line in lines)]
 
 
-def _remarks(recipe: Recipe) -> list[str]:
-    """What the reader has to know."""
-    remarks = list(recipe.notes)
+def _not_here(recipe: Recipe) -> list[str]:
+    """What of the stack the script does not build."""
+    lines = []
     if recipe.left_out:
-        remarks.append(f"Left out, as states of the measurement: {', '.join(recipe.left_out)}.")
+        lines.append(f"Left out, as states of the measurement: {', '.join(recipe.left_out)}.")
     if recipe.above:
-        remarks.append(f"Not built here, for it runs on it: {' | '.join(node.call.text for node in recipe.above)}.")
-    return ["", *remarks] if remarks else []
+        lines.append(f"Not built here, for it runs on it: {' | '.join(node.call.text for node in recipe.above)}.")
+    return ["", *lines] if lines else []
 
 
 def _step(number: int, step: Step, programs: dict[str, str]) -> list[str]:
@@ -186,4 +188,5 @@ def _judge(recipe: Recipe) -> str:
     words += [word for each in recipe.given for word in ("--map", f"{each.role}={each.path}")]
     sizes = {each.role: each.size_bytes for each in recipe.given if each.size_bytes is not None}
     words += [word for role, size in sizes.items() for word in ("--size", f"{role}={size}")]
+    words += ["--accept-loss"] if any(risk.loses_acknowledged for risk in recipe.risks) else []
     return shlex.join(words)

@@ -22,6 +22,7 @@ ROOMS = [
     "judge",
     "recipes",
     "advice",
+    "judge",
     "probes",
     "published",
     "layers",

@@ -51,6 +51,11 @@ def test_notes_of_a_run_stay_in_their_comments(name: str, text: str) -> None:
     for clean, file in zip(plain, hostile, strict=True):
         lines = file.text.replace("\r", "\n").split("\n")
         assert not [line for line in lines if line.startswith("rm -rf /srv")]
+        if file.name.endswith(".txt"):
+            continue  # for people: no program reads it
+        if file.name.endswith(".xml"):
+            assert ElementTree.canonicalize(file.text) == ElementTree.canonicalize(clean.text)
+            continue
         added = set(file.text.splitlines()) - set(clean.text.splitlines())
         assert all(line.lstrip().startswith("#") for line in added), added
 

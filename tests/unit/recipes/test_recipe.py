@@ -85,7 +85,11 @@ def test_parity_that_was_never_computed_is_computed() -> None:
     assert "--assume-clean" not in script
     assert "wait for the first resync" in script
     assert "md(raid5) is built with assume_clean=off" in script
-    assert "--assume-clean" in shell.render(made("2*disk | md(raid1) | ext4", "disk=a", "disk=b"))
+    for mirror in ("2*disk | md(raid1) | ext4", "2*disk | md(raid10) | ext4", "2*disk | lvm(raid1, nosync) | ext4"):
+        script = shell.render(made(mirror, "disk=a", "disk=b"))
+        commands = [line for line in script.splitlines() if not line.startswith("#")]
+        assert not [line for line in commands if "--assume-clean" in line or "--nosync" in line]
+        assert "=off: what was measured holds for fresh disks" in script
 
 
 def test_the_file_system_is_where_it_was_asked_for() -> None:

@@ -12,16 +12,19 @@ from strata.recipes.formats._parts import (
     at_boot,
     commented,
     first_the_stack,
+    heading,
     not_measured,
     running,
     thin_pool,
+    tied_to,
     volume_group,
 )
+from strata.recipes.formats._units import tied
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File
 
 
-def write(recipe: Recipe, *, layer: str, client: str) -> tuple[File, ...]:
+def write(recipe: Recipe, *, layer: str, client: str, services: tuple[str, ...]) -> tuple[File, ...]:
     call = running(recipe, layer)
     backend = str(call["backend"]) if call is not None else _fitting(recipe, layer)
     words = [client, "storage", "create", recipe.name, backend, *_settings(recipe, backend, layer)]
@@ -30,9 +33,10 @@ def write(recipe: Recipe, *, layer: str, client: str) -> tuple[File, ...]:
     if call is not None and call["fs"] is not None:
         words.append(f"volume.block.filesystem={call['fs']}")
     remarks = [
-        f"{recipe.name}: {recipe.stack}",
+        *heading(recipe),
         first_the_stack(recipe),
         *at_boot(recipe),
+        *tied_to(recipe, *services),
         *not_measured(recipe, layer, backend),
     ]
     remarks += afterwards(
@@ -51,7 +55,7 @@ def write(recipe: Recipe, *, layer: str, client: str) -> tuple[File, ...]:
         "fi\n"
     )
     text = "#!/bin/sh\n" + commented(remarks) + f"set -eu\n{first}{there}{shlex.join(words)} </dev/null\n"
-    return (File(f"{recipe.name}-{layer}.sh", text),)
+    return (File(f"{recipe.name}-{layer}.sh", text), *tied(recipe, *services))
 
 
 def _fitting(recipe: Recipe, program: str) -> str:

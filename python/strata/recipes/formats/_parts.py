@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from strata.errors import BadInput
 from strata.model import Call, Command, Kind
 from strata.recipes.plan import Layer, Recipe
+from strata.recipes.remarks import remarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ def words_of_mkfs(layer: Layer, form: str) -> tuple[str, ...]:
             f"{'; '.join(more)}. Take --as shell or --as ansible, which do it."
         )
     return make.do.argv
+
+
+def heading(recipe: Recipe) -> list[str]:
+    """The first lines of every file: the stack, and what the reader has to know of it."""
+    return [f"{recipe.name}: {recipe.stack}", *remarks(recipe)]
 
 
 WHAT = {Kind.BLOCK: "a block device", Kind.DIRECTORY: "a directory", Kind.IMAGE: "a disk image"}
@@ -112,6 +118,22 @@ def must_be_directory(recipe: Recipe, form: str) -> str:
     return recipe.top.path
 
 
+def group_with_room(recipe: Recipe, form: str) -> str:
+    """The volume group that it ends in, where another program can make volumes in it that are as the one measured.
+    Raises BadInput with the reason where it cannot.
+    """
+    found, layer = volume_group(recipe), recipe.layers[-1]
+    assert found is not None
+    call = layer.node.call
+    if call.name != "lvm" or call["type"] != "linear":
+        why = f"makes linear volumes in a volume group, and those of {call.text} would be others"
+    elif call["size"] is None and call["snapshots"] is None:
+        why = f"makes the disks of guests in the free room of the volume group, and {call.text} leaves none"
+    else:
+        return found[0]
+    raise BadInput(f"--as {form}: it {why}; choose lvmthin, lvm(size=...), or a stack that ends in a file system.")
+
+
 def first_the_stack(recipe: Recipe) -> str:
     return f"Build the storage first: strata recipe ... --as shell, then `sh {recipe.name}.sh apply`."
 
@@ -121,6 +143,12 @@ def at_boot(recipe: Recipe) -> list[str]:
     if not restarts(recipe) and mount_of(recipe) is None:
         return []
     return ["Let it come back at boot, before this is started: strata recipe ... --as systemd."]
+
+
+def tied_to(recipe: Recipe, *services: str) -> list[str]:
+    """Of the drop-ins that `_units.tied` writes."""
+    files = " or ".join(f"{each}.service.d/strata-{recipe.name}.conf" for each in services)
+    return [f"Put the drop-in in place (/etc/systemd/system/{files}): without the storage the service is not started."]
 
 
 def afterwards(check: str, back: str) -> list[str]:

@@ -6,8 +6,8 @@ import re
 import shlex
 
 from strata.layers import survivable
-from strata.model import Command
-from strata.recipes.formats._parts import afterwards, commented, first_the_stack, mount_of, restarts
+from strata.model import Command, Kind
+from strata.recipes.formats._parts import afterwards, commented, first_the_stack, heading, mount_of, restarts
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File
 
@@ -19,7 +19,7 @@ def units(recipe: Recipe) -> tuple[File, ...]:
     below = f"strata-{recipe.name}.service"
     names = ([below] if again else []) + ([unit_of(mount.path, "mount")] if mount is not None else [])
     named = " ".join(shlex.quote(unit) for unit in names)
-    remarks = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe)]
+    remarks = [*heading(recipe), first_the_stack(recipe)]
     remarks += afterwards(f"`systemctl is-active {named}`", f"`systemctl disable --now {named}`, and remove the files.")
     remarks += _missing(recipe) if again else []
     head = commented(remarks)
@@ -47,7 +47,7 @@ def _service(recipe: Recipe, again: list[tuple[str, Command]], before: str) -> s
         f"Description=what lies below {recipe.name}",
         "DefaultDependencies=no",
         f"{'Wants' if _losable(recipe) else 'Requires'}={' '.join(devices)}",
-        f"After={' '.join(devices)} systemd-udev-settle.service",
+        f"After={' '.join(devices)} systemd-udev-settle.service dm-event.socket",
         f"Before={before} local-fs.target",
         "RequiresMountsFor=/var/lib/strata",
         "",
@@ -58,6 +58,27 @@ def _service(recipe: Recipe, again: list[tuple[str, Command]], before: str) -> s
     for why, command in again:
         lines += [f"# {why}", f"ExecStart=/usr/bin/env {' '.join(map(_word, command.argv))}"]
     return "\n".join([*lines, "", "[Install]", "WantedBy=local-fs.target", ""])
+
+
+def tied(recipe: Recipe, *services: str) -> tuple[File, ...]:
+    """Drop-ins: these services do not start where the storage is missing, and so write nothing to the empty mount
+    point. Source: systemd.unit(5).
+    """
+    below = [f"strata-{recipe.name}.service"] if restarts(recipe) else []
+    lines = [*heading(recipe), "Without the storage this service is not started. Then: systemctl daemon-reload."]
+    lines += afterwards("`systemctl cat` of the service shows it.", "remove this file.")
+    unit = ["[Unit]"]
+    unit += [f"{word}={name}" for name in below for word in ("Requires", "After")]
+    if recipe.top.kind is Kind.DIRECTORY:
+        # the first orders and requires the mount unit, the second holds where nobody has made one
+        unit += [f"RequiresMountsFor={recipe.mount}", f"AssertPathIsMountPoint={recipe.mount}"]
+    else:
+        unit.append(f"AssertPathExists={recipe.top.path}")
+    text = commented(lines) + "\n".join(unit) + "\n"
+    return tuple(
+        File(f"{service}-strata-{recipe.name}.conf", text, f"{_PLACE}/{service}.service.d/strata-{recipe.name}.conf")
+        for service in services
+    )
 
 
 def _losable(recipe: Recipe) -> int:

@@ -15,7 +15,7 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 
 from strata.errors import BadInput
 from strata.recipes import shell
-from strata.recipes.formats._parts import afterwards, commented
+from strata.recipes.formats._parts import afterwards, commented, heading
 from strata.recipes.formats._units import units
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
@@ -81,6 +81,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
                 {
                     "name": f"{unit.name} is started at boot",
                     "ansible.builtin.systemd_service": {"name": unit.name, "enabled": True, "daemon_reload": True},
+                    "when": "not ansible_check_mode",  # there the unit was not written
                 }
                 for unit in placed
             ),
@@ -91,7 +92,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     yaml.width = 4096
     yaml.dump([play], text)
     disable = f"`systemctl disable {' '.join(unit.name for unit in placed)}`, and " if placed else ""
-    remarks = afterwards(
+    remarks = heading(recipe) + afterwards(
         f"`{script} check`, on the machine",
         f"{disable}`{script} remove`, which refuses while it would cost data, unless --destroy-data is added.",
     )

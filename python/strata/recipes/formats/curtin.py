@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from strata.errors import BadInput
 from strata.model import Value
-from strata.recipes.formats._parts import commented, erased, mount_of, words_of_mkfs
+from strata.recipes.formats._parts import commented, erased, heading, mount_of, words_of_mkfs
 from strata.recipes.plan import Layer, Recipe
 from strata.recipes.written import File, Format
 
@@ -39,7 +39,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     yaml.width = 4096
     yaml.dump({"storage": {"version": 1, "config": items}}, text)
     remarks = [
-        f"{recipe.name}: {recipe.stack}",
+        *heading(recipe),
         "Add it to the storage configuration of the system's own disk. Installing ERASES these devices.",
         *erased(recipe),
     ]

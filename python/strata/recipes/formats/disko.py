@@ -6,13 +6,22 @@ Arguments of mkfs, mount and zpool are taken from the layers' own commands. Sour
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from strata.errors import BadInput
-from strata.recipes.formats._parts import commented, erased, mount_of, words_of_mkfs
+from strata.recipes.formats._parts import commented, erased, heading, mount_of, words_of_mkfs
 from strata.recipes.plan import Layer, Recipe
 from strata.recipes.written import File, Format
 
 Set = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Nix to be written as it is."""
+
+    text: str
+
 
 _LEVELS = {"raid0": 0, "raid1": 1, "raid5": 5, "raid6": 6, "raid10": 10}
 
@@ -30,13 +39,20 @@ def write(recipe: Recipe) -> tuple[File, ...]:
         _WRITERS[name](layer, recipe, found, contents)
     devices = {kind: entries for kind, entries in found.items() if entries}
     remarks = [
-        f"{recipe.name}: {recipe.stack}",
+        *heading(recipe),
         "disko in its mode `disko` ERASES these devices.",
         *erased(recipe),
     ]
     if found["mdadm"]:
         remarks.append("It gives mdadm the level only: the array comes in sync first, and the rest is mdadm's choice.")
-    return (File(f"{recipe.name}-disko.nix", commented(remarks) + _nix({"disko": {"devices": devices}}) + "\n"),)
+    module: Set = {"disko": {"devices": devices}}
+    head = ""
+    if found["zpool"]:
+        # NixOS refuses a machine with ZFS and without this: its pools are not imported by another (ZFS's hostid).
+        remarks.append("networking.hostId is any number that no other machine has; one that you set already holds.")
+        module["networking"] = {"hostId": Expression(f'lib.mkDefault "{recipe.layers[-1].place.uuid[:8]}"')}
+        head = "{ lib, ... }:\n"
+    return (File(f"{recipe.name}-disko.nix", commented(remarks) + head + _nix(module) + "\n"),)
 
 
 def _disk(layer: Layer, recipe: Recipe, found: dict[str, Set], contents: dict[str, Set]) -> None:
@@ -131,6 +147,8 @@ def _only(layer: Layer, *known: str) -> None:
 
 def _nix(value: object, depth: int = 0) -> str:
     space = "  " * (depth + 1)
+    if isinstance(value, Expression):
+        return value.text
     if isinstance(value, Mapping):
         lines = [f"{space}{_name(str(name))} = {_nix(each, depth + 1)};\n" for name, each in value.items()]
         return "{\n" + "".join(lines) + "  " * depth + "}"

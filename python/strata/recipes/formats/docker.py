@@ -6,9 +6,22 @@ import json
 
 from strata.errors import BadInput
 from strata.model import Kind
-from strata.recipes.formats._parts import afterwards, at_boot, first_the_stack, must_be_directory, not_measured, running
+from strata.recipes.formats._parts import (
+    afterwards,
+    at_boot,
+    first_the_stack,
+    heading,
+    must_be_directory,
+    not_measured,
+    running,
+    tied_to,
+)
+from strata.recipes.formats._units import tied
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
+
+# An object of JSON in another is merged; a list, such as the options of the driver, is the one of the recipe.
+MERGE = "jq -s '.[0] * .[1]' /etc/docker/daemon.json daemon.json >merged.json"
 
 
 def write(recipe: Recipe) -> tuple[File, ...]:
@@ -33,19 +46,27 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     if options:
         settings["storage-opts"] = options
     remarks = [
-        f"{recipe.name}: {recipe.stack}",
+        *heading(recipe),
         first_the_stack(recipe),
         *at_boot(recipe),
-        "Then put daemon.json in place and restart docker. Images and containers that it had stay where they were.",
+        *tied_to(recipe, "docker"),
+        "Where there is no /etc/docker/daemon.json, put this one there. Where there is one, keep its other settings:",
+        f"  {MERGE}",
+        "  dockerd --validate --config-file merged.json   (Docker 23 or newer)",
+        "  cp /etc/docker/daemon.json /etc/docker/daemon.json.before && cp merged.json /etc/docker/daemon.json",
+        "Then systemctl daemon-reload and restart docker. Images and containers that it had stay where they were.",
         *afterwards(
-            "`docker info --format '{{.Driver}} {{.DockerRootDir}}'`", "put the old daemon.json in its place again."
+            "`docker info --format '{{.Driver}} {{.DockerRootDir}}'`",
+            "remove the drop-in, and put /etc/docker/daemon.json.before in its place again; where there was none, "
+            "remove daemon.json.",
         ),
         *(("Docker 25 and newer have no devicemapper: this is for an older one.",) if driver == "devicemapper" else ()),
         *not_measured(recipe, "docker", driver),
     ]
     return (
-        File("daemon.json", json.dumps(settings, indent=2) + "\n", "/etc/docker/daemon.json"),
+        File("daemon.json", json.dumps(settings, indent=2) + "\n", "/etc/docker/daemon.json", added=True),
         File("daemon.json.txt", "\n".join(remarks) + "\n"),
+        *tied(recipe, "docker"),
     )
 
 

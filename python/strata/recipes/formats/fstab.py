@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from strata.recipes.formats._parts import afterwards, commented, first_the_stack, must_mount, restarts
+from strata.recipes.formats._parts import afterwards, commented, first_the_stack, heading, must_mount, restarts
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
 
 def write(recipe: Recipe) -> tuple[File, ...]:
     mount = must_mount(recipe, "fstab")
-    options, remarks = [mount.options or "defaults"], [first_the_stack(recipe)]
+    # systemd.mount(5): without nofail a disk that is missing ends the boot in the emergency shell
+    options, remarks = [mount.options or "defaults", "nofail"], [first_the_stack(recipe)]
     remarks.append("Then add the line to those that /etc/fstab has.")
+    remarks.append(
+        "nofail: where a disk is missing, boot waits for it (90 s) and goes on without this file system. A service "
+        f"that uses it needs RequiresMountsFor={mount.path}, or it writes to the empty directory."
+    )
     if restarts(recipe):
         options.append(f"x-systemd.requires=strata-{recipe.name}.service")
         remarks.append(f"What lies below is started by strata-{recipe.name}.service: strata recipe ... --as systemd.")
@@ -21,7 +26,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     # ext4 is checked after the root file system; XFS and btrfs check themselves when they are mounted.
     check = 2 if mount.type.startswith("ext") else 0
     line = f"UUID={mount.uuid} {mount.path} {mount.type} {','.join(options)} 0 {check}\n"
-    return (File("fstab", commented([f"{recipe.name}: {recipe.stack}", *remarks]) + line, "/etc/fstab", added=True),)
+    return (File("fstab", commented([*heading(recipe), *remarks]) + line, "/etc/fstab", added=True),)
 
 
 FORMAT = Format("fstab", "a line of /etc/fstab, for a stack that ends in a mounted file system", write)

@@ -10,5 +10,5 @@ from strata.recipes.written import Format
 FORMAT = Format(
     "incus",
     "the command that makes a storage pool of Incus on the stack",
-    partial(_instances.write, layer="incus", client="incus"),
+    partial(_instances.write, layer="incus", client="incus", services=("incus",)),
 )

@@ -7,13 +7,21 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from strata.errors import BadInput
-from strata.model import Kind
-from strata.recipes.formats._parts import afterwards, at_boot, first_the_stack, running, thin_pool, volume_group
+from strata.model import Call, Kind
+from strata.recipes.formats._parts import (
+    afterwards,
+    at_boot,
+    first_the_stack,
+    group_with_room,
+    heading,
+    running,
+    thin_pool,
+    volume_group,
+)
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
-_BUS = {"virtio-blk": ("virtio", "vda"), "virtio-scsi": ("scsi", "sda"), "sata": ("sata", "sda")}
-_AIO = {"threads": "threads", "native": "native", "io_uring": "io_uring"}
+_BUS = {"virtio-blk": ("virtio", "vdb"), "virtio-scsi": ("scsi", "sdb"), "sata": ("sata", "sdb")}
 _IOTUNE = (
     ("read_bps", "read_bytes_sec"),
     ("write_bps", "write_bytes_sec"),
@@ -23,22 +31,59 @@ _IOTUNE = (
 
 
 def write(recipe: Recipe) -> tuple[File, ...]:
+    call = running(recipe, "vm")
+    disk = _disk_files(recipe, call) if call is not None else ()
+    try:
+        pool = _pool(recipe)
+    except BadInput:
+        if call is None or recipe.top.kind is not Kind.BLOCK:
+            raise
+        return disk  # no pool: the guest gets the device that was measured, and libvirt makes none
     name = recipe.name
-    of_pool = afterwards(
-        f"`virsh pool-info {name}`, after `virsh pool-define {name}-pool.xml` and `virsh pool-start {name}`.",
+    build = f", `virsh pool-build {name}`" if pool.get("type") == "dir" else ""
+    remarks = afterwards(
+        f"`virsh pool-info {name}`, after `virsh pool-define {name}-pool.xml`{build} and `virsh pool-start {name}`.",
         f"`virsh pool-destroy {name}` and `virsh pool-undefine {name}`, which leave the data.",
     )
-    files = [File(f"{name}-pool.xml", _text(_pool(recipe), recipe, of_pool))]
-    if running(recipe, "vm") is not None:
-        disk = _disk(recipe)
-        target = disk.find("target")
-        assert target is not None
-        of_disk = afterwards(
-            f"`virsh domblklist GUEST`, after `virsh attach-device GUEST {name}-disk.xml --config` and its next start.",
-            f"`virsh detach-disk GUEST {target.get('dev')} --config`, which leaves the data.",
+    if build:
+        remarks.append(
+            "Build it once, with the storage mounted: its directory is there only, so where a disk is missing at boot "
+            "the pool is not started, and nothing is written to the empty mount point."
         )
-        files.append(File(f"{name}-disk.xml", _text(disk, recipe, of_disk)))
-    return tuple(files)
+    return (File(f"{name}-pool.xml", _text(pool, recipe, remarks)), *disk)
+
+
+def _disk_files(recipe: Recipe, call: Call) -> tuple[File, ...]:
+    name, disk = recipe.name, _disk(recipe, call)
+    target = disk.find("target")
+    assert target is not None
+    attach = [f"virsh attach-device GUEST {name}-disk.xml --config"]
+    if call["bus"] == "virtio-scsi":
+        attach.insert(0, f"virsh attach-device GUEST {name}-controller.xml --config")
+    if call["iothread"]:
+        attach.insert(0, "virsh iothreadadd GUEST 1 --config")
+    remarks = [
+        f"In this order, and the guest has it from its next start: {'; '.join(f'`{each}`' for each in attach)}.",
+        f"GUEST has a disk {target.get('dev')} already? Write another letter here.",
+        *(["GUEST has an I/O thread 1 already? Leave that command out."] if call["iothread"] else []),
+        *afterwards(
+            "`virsh domblklist GUEST` shows it.",
+            f"`virsh detach-disk GUEST {target.get('dev')} --config`, which leaves the data.",
+        ),
+    ]
+    files = []
+    if call["bus"] == "virtio-scsi":
+        controller = Element("controller", type="scsi", index="0", model="virtio-scsi")
+        if call["iothread"]:
+            SubElement(controller, "driver", iothread="1")
+        of_controller = [
+            "GUEST has a SCSI controller 0 already? Write the next free number here and in the address of the disk.",
+            *afterwards(
+                "`virsh dumpxml GUEST` shows it.", f"`virsh detach-device GUEST {name}-controller.xml --config`."
+            ),
+        ]
+        files.append(File(f"{name}-controller.xml", _text(controller, recipe, of_controller)))
+    return (*files, File(f"{name}-disk.xml", _text(disk, recipe, remarks)))
 
 
 def _pool(recipe: Recipe) -> Element:
@@ -57,7 +102,7 @@ def _pool(recipe: Recipe) -> Element:
         pool = Element("pool", type="logical")
         SubElement(pool, "name").text = recipe.name
         source = SubElement(pool, "source")
-        SubElement(source, "name").text = group[0]
+        SubElement(source, "name").text = group_with_room(recipe, "libvirt")
         SubElement(source, "format", type="lvm2")
         SubElement(SubElement(pool, "target"), "path").text = f"/dev/{group[0]}"
         return pool
@@ -69,14 +114,13 @@ def _pool(recipe: Recipe) -> Element:
     pool = Element("pool", type="dir")
     SubElement(pool, "name").text = recipe.name
     path = top.path.rpartition("/")[0] if top.kind is Kind.IMAGE else top.path
-    SubElement(SubElement(pool, "target"), "path").text = path
+    SubElement(SubElement(pool, "target"), "path").text = f"{path}/libvirt"
     return pool
 
 
-def _disk(recipe: Recipe) -> Element:
+def _disk(recipe: Recipe, call: Call) -> Element:
     """Source: "Domain XML format" of libvirt's manual, hard drives."""
-    call, top = running(recipe, "vm"), recipe.top
-    assert call is not None
+    top = recipe.top
     if call["bus"] not in _BUS:
         raise BadInput(
             f"--as libvirt: libvirt has no disk with bus={call['bus']}; choose virtio-blk, virtio-scsi or sata."
@@ -88,12 +132,10 @@ def _disk(recipe: Recipe) -> Element:
         "name": "qemu",
         "type": "raw" if block else top.name or "raw",
         "cache": str(call["cache"]),
-        "io": _AIO[str(call["aio"])],
+        "io": str(call["aio"]),
+        "discard": "unmap" if call["discard"] else "ignore",
+        "detect_zeroes": str(call["detect_zeroes"]),
     }
-    if call["discard"]:
-        driver["discard"] = "unmap"
-    if call["detect_zeroes"] != "off":
-        driver["detect_zeroes"] = str(call["detect_zeroes"])
     if call["iothread"] and bus == "virtio":
         driver["iothread"] = "1"
     SubElement(disk, "driver", driver)
@@ -104,12 +146,14 @@ def _disk(recipe: Recipe) -> Element:
         tune = SubElement(disk, "iotune")
         for theirs, value in limits:
             SubElement(tune, theirs).text = str(value)
+    if bus == "scsi":
+        SubElement(disk, "address", type="drive", controller="0", bus="0", target="0", unit="1")
     return disk
 
 
 def _text(element: Element, recipe: Recipe, after: list[str]) -> str:
     ElementTree.indent(element)
-    lines = [f"{recipe.name}: {recipe.stack}", first_the_stack(recipe), *at_boot(recipe), *after]
+    lines = [*heading(recipe), first_the_stack(recipe), *at_boot(recipe), *after]
     remarks = "\n".join([*lines, "A comment of XML has no two hyphens in a row: write - - without the space."])
     return f"<!--\n{re.sub('-(?=-)', '- ', remarks)}\n-->\n{ElementTree.tostring(element, encoding='unicode')}\n"
 

@@ -10,5 +10,5 @@ from strata.recipes.written import Format
 FORMAT = Format(
     "lxd",
     "the command that makes a storage pool of LXD on the stack",
-    partial(_instances.write, layer="lxd", client="lxc"),
+    partial(_instances.write, layer="lxd", client="lxc", services=("lxd", "snap.lxd.daemon")),
 )

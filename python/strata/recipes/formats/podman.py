@@ -8,12 +8,17 @@ from strata.recipes.formats._parts import (
     at_boot,
     commented,
     first_the_stack,
+    heading,
     must_be_directory,
     not_measured,
     running,
+    tied_to,
 )
+from strata.recipes.formats._units import tied
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
+
+_SERVICES = ("podman", "podman-restart")  # what starts containers at boot, and answers the API
 
 
 def write(recipe: Recipe) -> tuple[File, ...]:
@@ -37,9 +42,13 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     if call is not None and call["base_size"] is not None:
         lines += ["", f"[storage.options.{driver}]", f'size = "{call["base_size"]}"']
     remarks = [
-        f"{recipe.name}: {recipe.stack}",
+        *heading(recipe),
         first_the_stack(recipe),
         *at_boot(recipe),
+        *tied_to(recipe, *_SERVICES),
+        f"What you start by hand, or by a quadlet, is not held back: give its unit RequiresMountsFor={recipe.mount}.",
+        "Where there is no /etc/containers/storage.conf, put this one there.",
+        "Where there is one, set these keys in its tables of the same names and leave the rest; keep a copy of it.",
         *not_measured(recipe, "podman", driver),
     ]
     remarks += afterwards(
@@ -47,7 +56,10 @@ def write(recipe: Recipe) -> tuple[File, ...]:
         f"{driver} {root}/containers",
         "put the old storage.conf in its place again; images and containers stay where they are.",
     )
-    return (File("storage.conf", commented(remarks) + "\n".join(lines) + "\n", "/etc/containers/storage.conf"),)
+    return (
+        File("storage.conf", commented(remarks) + "\n".join(lines) + "\n", "/etc/containers/storage.conf", added=True),
+        *tied(recipe, *_SERVICES),
+    )
 
 
 FORMAT = Format("podman", "storage.conf with the driver and the directory on the stack", write)
