@@ -27,7 +27,7 @@ def _no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     def sites(*arguments: object) -> Iterator[None]:
         yield None
 
-    def look(sites: object, campaign: Campaign, given: session.Devices, directory: Path) -> session.Look:
+    def look(sites: object, campaign: Campaign, given: session.Devices) -> session.Look:
         facts = FakeHost().facts((), "/")
         claimed = [replace(disk, size_bytes=20 << 30) for disk in given.claimed]
         disks = planning.disks_for(campaign.stacks, campaign.disks, claimed)
