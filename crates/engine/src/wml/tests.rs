@@ -1,6 +1,7 @@
 //! Runs in directories of their own; what the kernel is asked is recorded.
 
 mod figures;
+mod generated;
 mod passes;
 mod recorder;
 mod rules;

@@ -105,7 +105,7 @@ fn a_file_is_written_whole_in_pieces_of_its_own_size() {
     assert_eq!(calls(&write("small", "set", "")), "open rw,open rw,write 4096,close,close");
     // The source without a file, and pieces of nothing.
     for (program, why) in [
-        (write("set", "small", "").replace("srcfd=2", "srcfd=9"), "no file was opened in slot 9"),
+        (write("set", "small", "").replace("srcfd=2", "srcfd=9"), "slot 9 knows no file"),
         (write("set", "small", "").replace("size=4k", "size=0"), "give it iosize="),
     ] {
         let report = ran(directory.path(), &program);

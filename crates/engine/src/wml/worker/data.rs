@@ -82,12 +82,11 @@ impl<S: System> Worker<'_, S> {
         let (_, fd, own_bytes) = self.opened(step)?;
         let own = self.range(step, own_bytes);
         let source = flowop.srcfd.unwrap_or(0);
-        let size = match self.slot_bytes(source) {
-            Some(bytes) => bytes,
+        let size = match self.slots[source].known() {
+            Some((set, member)) => self.shared.files[set].tree.files[member as usize].bytes,
             None if source == 0 => own,
             None => {
-                let why =
-                    format!("no file was opened in slot {source}, of which srcfd= takes the size; open one first");
+                let why = format!("slot {source} knows no file, of which srcfd= takes the size; open one first");
                 return Err(Halt::Failed(why, None));
             }
         };

@@ -126,8 +126,8 @@ impl<S: System> Worker<'_, S> {
         Ok(done(start, self.shared.now(), 0))
     }
 
+    /// These are no operations.
     pub(super) fn note(&mut self, step: &Step) -> Outcomes {
-        let start = self.shared.now();
         if step.flowop.of == Type::TestRandvar && !is_none(&step.flowop.value) {
             let number = step.flowop.value.draw(&mut self.random);
             let (count, sum, squares) = &mut self.drawn[step.id];
@@ -135,6 +135,6 @@ impl<S: System> Worker<'_, S> {
             *sum += number;
             *squares += number * number;
         }
-        Ok(done(start, self.shared.now(), 0))
+        Ok(Outcome::Inner)
     }
 }

@@ -210,7 +210,7 @@ impl<S: System> Worker<'_, S> {
         let shared = self.shared;
         let held = if flowop.fd > 0 { self.slots[flowop.fd].known() } else { None };
         self.slots[flowop.fd].deleted |= held.is_some();
-        let own_open = u32::from(held.is_some() && self.slots[flowop.fd].fd.is_some());
+        let own_open = i32::from(flowop.fd > 0 && self.slots[flowop.fd].fd.is_some());
         let mut tries = 0;
         let (set, member) = loop {
             let (set, member) = match held {
@@ -237,7 +237,7 @@ impl<S: System> Worker<'_, S> {
         let start = shared.now();
         let outcome = shared.system.unlink(text(&self.path));
         let end = shared.now();
-        files.release(Kind::File, member, |population| population.set_exists(member, false));
+        files.release(Kind::File, member, |population| population.deleted(member));
         match outcome {
             // A file that this slot remembers may be deleted by another thread already.
             Err(Errno::NOENT) if held.is_some() => add(&self.watch.counters[step.id].errors, 1),
