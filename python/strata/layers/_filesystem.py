@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from strata.errors import BadInput
+from strata.errors import BadInput, Problem
 from strata.layers._mkfs import Options
 from strata.layers._options import Option, option_differences, option_reasons, written
 from strata.layers._steps import mount, output, run, said, sh, standard_reasons, wipe
@@ -167,6 +167,10 @@ class FileSystem:
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         devices, mount_point = [each.path for each in below], mount_point_of(place)
+        # Recipes come here without asking what keeps a stack from running.
+        wrong = _mkfs_reasons(spec, self.takes, self.sets_uuid)
+        if wrong:
+            raise BadInput([Problem(reason) for reason in wrong])
         if any(each.in_use for each in below):
             spec = replace(spec, values={**spec.values, "mkfs": f"{self.keeping} {spec['mkfs'] or ''}".strip()})
         make = Step(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from getopt import GetoptError, gnu_getopt
 
 _SIZE = r"\d{1,20}[a-zA-Z%]{0,3}"
@@ -19,12 +19,15 @@ class Options:
     """Of one mkfs program. Names of one letter are short options, longer ones are long options.
 
     `allowed`: None, an option without a value; a pattern of its value; or the names of which its value, a list of
-    `name` and `name=value`, may consist. `naming`: options that are refused, with what they name.
+    `name` and `name=value`, may consist. `naming`: options that are refused, with what they name. `own`: of an option,
+    a pattern of values that an argument of the layer is for, and how to write that: what documents say of the argument
+    holds, and what is hidden here nobody is warned of.
     """
 
     program: str
     allowed: Mapping[str, str | frozenset[str] | None]
     naming: Mapping[str, str]
+    own: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def reasons(self, words: Sequence[str]) -> list[str]:
         """Why these words may not be passed on; [] when each is an allowed option or the value of one."""
@@ -64,6 +67,9 @@ class Options:
         letter = name.lstrip("-")
         if letter in self.naming:
             return [f"mkfs= may not name files or devices, and {name} names {self.naming[letter]}; leave it out."]
+        own = self.own.get(letter)
+        if own is not None and re.search(own[0], value):
+            return [f"mkfs= may not hold {name} {value} for {self.program}; write {own[1]} instead."]
         kind = self.allowed[letter]
         if isinstance(kind, frozenset):
             parts = [part.partition("=") for part in value.split(",")]
@@ -121,6 +127,8 @@ EXT4 = Options(
         "M": "a mount point",
         "z": "a file for undoing",
     },
+    # mke2fs knows features by name in any case, by number, and "none" for leaving out all.
+    {"O": ("(?i)has_journal|none|feature_", "the argument journal of ext4")},
 )
 
 # mkfs.xfs(8) of xfsprogs 6.1 to 6.13. Not -N and -C, for the same reason.
@@ -176,6 +184,10 @@ BTRFS = Options(
         **dict.fromkeys(("r", "rootdir"), "a directory to copy"),
         **dict.fromkeys(("u", "subvol"), "a directory to copy"),
         "inode-flags": "a file",
+    },
+    {
+        **dict.fromkeys(("d", "data"), ("", "a profile such as btrfs(raid1)")),
+        **dict.fromkeys(("m", "metadata"), ("", "the argument metadata of btrfs")),
     },
 )
 

@@ -164,6 +164,8 @@ def recipe(
     ]
     if own:
         layers = _laid_out(base, drivers, given, name, named, own[-1], mount)
+    for layer in layers:
+        layer.steps()  # refuses arguments that must not come to a command, whichever the format
     used = [layer.below[0].path for layer in layers if layer.below and layer.below[0].kind is Kind.GRANT]
     return Recipe(
         stack=stack.text,

@@ -118,7 +118,7 @@ def test_what_could_name_a_file_or_a_device_is_refused(layer: str, text: str, to
 @pytest.mark.parametrize(
     ("layer", "text"),
     [
-        ("ext4", "-b 4096 -E stride=16,stripe-width=32 -O ^has_journal,64bit -T largefile4 -m 0 -i 65536 -I 256"),
+        ("ext4", "-b 4096 -E stride=16,stripe-width=32 -O ^huge_file,64bit -T largefile4 -m 0 -i 65536 -I 256"),
         ("ext4", "-K"),
         ("ext4", "-Enodiscard -L 'a b' -J size=64 -G 32 -C 64K -v"),
         ("xfs", "-K -d agcount=2 -L 'a b'"),
@@ -129,13 +129,31 @@ def test_what_could_name_a_file_or_a_device_is_refused(layer: str, text: str, to
         ("xfs", "--unsupported -d su=64k,sw=2"),
         (
             "btrfs",
-            "--nodesize 32768 -s 4k --csum=xxhash -O no-holes,^extref -R free-space-tree --mixed -K -d single -m dup",
+            "--nodesize 32768 -s 4k --csum=xxhash -O no-holes,^extref -R free-space-tree --mixed -K",
         ),
         ("f2fs", "-O extra_attr,compression -s 4 -o 5 -t 0 -g android -e mp4,mkv"),
     ],
 )
 def test_what_tunes_a_file_system_is_taken(layer: str, text: str) -> None:
     assert reasons(layer, text) == []
+
+
+@pytest.mark.parametrize(
+    ("layer", "text", "instead"),
+    [
+        ("ext4", "-O ^has_journal", "the argument journal"),
+        ("ext4", "-O 64bit,^HAS_JOURNAL", "the argument journal"),
+        ("ext4", "-Onone,64bit", "the argument journal"),
+        ("ext4", "-O ^FEATURE_C2", "the argument journal"),
+        ("btrfs", "-d raid5", "a profile such as btrfs(raid1)"),
+        ("btrfs", "--metadata=raid0", "the argument metadata"),
+        ("btrfs", "-Kmsingle", "the argument metadata"),
+    ],
+)
+def test_what_documents_warn_of_is_not_hidden_in_it(layer: str, text: str, instead: str) -> None:
+    """The judge of documented facts reads arguments, not the words for mkfs."""
+    (reason,) = reasons(layer, text)
+    assert instead in reason and reason.endswith(" instead.")
 
 
 WORDS = st.sampled_from(

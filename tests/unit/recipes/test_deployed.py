@@ -251,7 +251,7 @@ def test_libvirts_thread_of_a_virtio_disk_is_made_first() -> None:
 def test_a_missing_disk_does_not_end_the_boot(text: str, options: str) -> None:
     (file,) = files(text, "fstab").values()
     assert file.text.splitlines()[-1].split()[3] == options
-    assert "nofail: where a disk is missing" in file.text and "RequiresMountsFor=/srv/data" in file.text
+    assert "nofail: boot does not wait" in file.text and "RequiresMountsFor=/srv/data" in file.text
 
 
 @pytest.mark.parametrize(

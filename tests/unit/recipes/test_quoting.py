@@ -39,7 +39,7 @@ class Hostile:
         return [Command(("ask", HOSTILE))]
 
 
-def hostile(text: str = "disk | xfs(mkfs=\"-m crc=1 'a b'\")", device: str = DEVICE) -> Recipe:
+def hostile(text: str = "disk | xfs(mkfs=\"-m crc=1 -L 'a b'\")", device: str = DEVICE) -> Recipe:
     (stack,) = parse_stacks(text, catalogue())
     recipe = plan.recipe(stack, drivers(), plan.mapped([f"disk={device}"], {}))
     last = recipe.layers[-1]

@@ -43,6 +43,22 @@ def test_a_stack_that_can_lose_acknowledged_data_wants_accept_loss(text: str) ->
     assert made(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'disk | btrfs(mkfs="/dev/sda")',
+        'disk | ext4(mkfs="/dev/sda")',
+        'disk | xfs(mkfs="-l logdev=/dev/sda1")',
+        'disk | ext4(mkfs="-O ^has_journal")',
+        'disk | btrfs(mkfs="-m raid5")',
+    ],
+)
+def test_words_for_mkfs_that_no_run_takes_are_in_no_recipe(text: str) -> None:
+    """A text may come from somebody else's run; mkfs.btrfs -f would take /dev/sda into the file system."""
+    with pytest.raises(BadInput, match="mkfs="):
+        plan.recipe(one(text), drivers(), plan.mapped(["disk=/dev/disk/by-id/disk"], {}), accept_loss=True)
+
+
 def test_other_risks_are_told_and_want_no_word() -> None:
     assert documented_risks(one("disk | lvmthin(size=10T) | xfs"))
     assert made("disk | lvmthin(size=10T) | xfs", accept_loss=False)

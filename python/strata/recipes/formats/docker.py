@@ -20,8 +20,8 @@ from strata.recipes.formats._units import tied
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
-# An object of JSON in another is merged; a list, such as the options of the driver, is the one of the recipe.
-MERGE = "jq -s '.[0] * .[1]' /etc/docker/daemon.json daemon.json >merged.json"
+# An object of JSON in another is merged. Options of a driver are of that driver: those that were there go.
+MERGE = """jq -s '(.[0] | del(.["storage-opts"])) * .[1]' /etc/docker/daemon.json daemon.json >merged.json"""
 
 
 def write(recipe: Recipe) -> tuple[File, ...]:

@@ -13,8 +13,9 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     options, remarks = [mount.options or "defaults", "nofail"], [first_the_stack(recipe)]
     remarks.append("Then add the line to those that /etc/fstab has.")
     remarks.append(
-        "nofail: where a disk is missing, boot waits for it (90 s) and goes on without this file system. A service "
-        f"that uses it needs RequiresMountsFor={mount.path}, or it writes to the empty directory."
+        "nofail: boot does not wait for this file system and goes on without it where a disk is missing. A service "
+        f"that uses it needs RequiresMountsFor={mount.path}: without, it may start first and write to the empty "
+        "directory below, at any boot."
     )
     if restarts(recipe):
         options.append(f"x-systemd.requires=strata-{recipe.name}.service")
