@@ -319,3 +319,10 @@ def test_a_mark_of_percent_in_a_stack_is_no_specifier_of_systemd() -> None:
     text = "".join(file.text for file in files('disk | xfs(mkfs="-L 100%n")', "systemd").values())
     (line,) = [line for line in text.splitlines() if line.startswith("Description=")]
     assert line.replace("%%", "").count("%") == 0 and "100%%n" in line
+
+
+def test_proxmox_keeps_an_image_on_zfs_a_file() -> None:
+    """Its storage of type zfspool knows no qcow2, and would make a volume instead."""
+    for text in ("disk | zfs | qcow2(size=4G) | vm", "disk | zfs | raw(size=4G) | vm"):
+        storage = files(text, "proxmox")["storage.cfg"].text
+        assert "\ndir: data" in storage and "is_mountpoint /srv/data" in storage and "zfspool" not in storage

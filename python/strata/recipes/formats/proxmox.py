@@ -56,7 +56,8 @@ def _storage(recipe: Recipe) -> tuple[str, dict[str, str]]:
     group, pool = volume_group(recipe), thin_pool(recipe)
     if top.kind is Kind.IMAGE:  # Proxmox VE makes images itself, in the storage that this one lies in
         top = recipe.layers[-1].below[0]
-    if top.filesystem == "zfs" and top.name is not None:
+    # zfspool takes volumes and data sets; an image that was measured as a file stays one.
+    if top.filesystem == "zfs" and top.name is not None and recipe.top.kind is not Kind.IMAGE:
         return "zfspool", {"pool": top.name, "content": both}
     if top.kind is Kind.DIRECTORY:
         kind = "btrfs" if top.filesystem == "btrfs" and top.path == top.mount else "dir"
