@@ -109,6 +109,7 @@ _PASSING = re.compile(
     r"|net/netfilter/nf_conntrack_count|vm/stat_refresh)"
     r"|profile: (docker|containers)-default"  # decision 42: the user's engine may have come to use it
     r"|file: . run/blkid"  # libblkid's cache of devices, which any mkfs renews
+    r"|file: . run/strata(/lock|/holder|$)"  # the lock of the machine, and who had it last: they stay until it restarts
     r"|group: .*(/strata-|[./]strata-[0-9a-f]{6}-|process_api)"
 )
 
