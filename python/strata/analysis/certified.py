@@ -11,9 +11,9 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from strata.analysis.cells import score_table
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.reliability import in_doubt
+from strata.analysis.scale import score_table
 from strata.analysis.survivors import FEWEST_ROUNDS, Standing, standing
 from strata.model import View
 

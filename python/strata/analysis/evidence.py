@@ -14,9 +14,10 @@ import numpy as np
 
 from strata.analysis.additive import DRIFT_PER_ROOT_HOUR, Array, Ints, Layout, Posterior, Readings, fit, layout
 from strata.analysis.belief import Belief, believe
-from strata.analysis.cells import scale_of, usable
+from strata.analysis.cells import usable
 from strata.analysis.objective import weights_of
 from strata.analysis.reliability import complete_visits, in_doubt
+from strata.analysis.scale import scale_of
 from strata.model import View
 
 CERTIFYING = 1000  # the first such round

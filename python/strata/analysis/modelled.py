@@ -15,7 +15,7 @@ import numpy as np
 from strata.analysis import certified, instruments
 from strata.analysis.additive import Ints, Posterior
 from strata.analysis.belief import FEWEST_VISITS, WIDENING, Belief, visits_to_go
-from strata.analysis.cells import scale_sentences, unlog
+from strata.analysis.cells import unlog
 from strata.analysis.compare import Decision
 from strata.analysis.estimate import Estimate, Metrics, estimates
 from strata.analysis.evidence import CERTIFYING, Evidence, belief_of, evidence
@@ -23,6 +23,7 @@ from strata.analysis.objective import objective_of
 from strata.analysis.pareto import Front, front
 from strata.analysis.rank import Ranking, Row, Unranked, rank
 from strata.analysis.reliability import failure_sentences, in_doubt
+from strata.analysis.scale import scale_sentences, without_ratio
 from strata.analysis.survivors import Standing, raced, tried
 from strata.analysis.verdict import PREDICTED, listed, percent, probability
 from strata.model import View
@@ -84,11 +85,15 @@ def by_model(view: View, found: Evidence, weights: Sequence[float] | None, metri
     seen.sort(key=lambda k: (k != belief.chosen, -belief.level[k]))
     middle = float(belief.level[seen].mean())
     tied = {int(k) for k in belief.tied}
+    none = without_ratio(view)
+    leader = found.stacks[belief.chosen]
     rows = tuple(
         Row(
             stack=found.stacks[k],
             score=unlog(float(belief.level[k]) - middle),
-            ratio=_ratio(float(belief.gap[k]), float(belief.half[k]), int(visits[k]), BY_MODEL),
+            ratio=None
+            if k != belief.chosen and not none.isdisjoint({found.stacks[k], leader})
+            else _ratio(float(belief.gap[k]), float(belief.half[k]), int(visits[k]), BY_MODEL),
             decision="leader" if k == belief.chosen else _decision(belief, k, k in tied, view.rule.within),
             tied=k in tied,
             visits=int(visits[k]),
@@ -105,7 +110,6 @@ def by_model(view: View, found: Evidence, weights: Sequence[float] | None, metri
     )
     # As the rule itself stops: a first look at a stack may flatter it.
     settled = belief.sure >= view.rule.confidence and bool(visits[belief.chosen] >= FEWEST_VISITS)
-    leader = found.stacks[belief.chosen]
     fresh = certified.blocks(view, weights) if view.rule.certify else ()
     block = certified.of(fresh, leader)
     settled = settled and not (block is not None and block.speaks_against(leader))
@@ -255,11 +259,12 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
     # Before a round has met all, the best score leads.
     leader = 0 if now.leader is None else now.leader
     place = {stack: k for k, stack in enumerate(stacks)}
+    none = without_ratio(view)
     rows = []
     for row in plain.rows:
         k = place.get(row.stack)
         gap, half = (math.nan, math.inf) if k is None else (float(now.gap[k]), float(now.half[k]))
-        known = math.isfinite(gap)
+        known = math.isfinite(gap) and none.isdisjoint({row.stack, stacks[leader]})
         rows.append(
             Row(
                 stack=row.stack,

@@ -30,7 +30,7 @@ from typing import Literal
 
 import numpy as np
 
-from strata.analysis.cells import Array, effects, primary_table, scale_sentences, score_table, unlog
+from strata.analysis.cells import Array, effects, unlog
 from strata.analysis.compare import (
     Decision,
     Difference,
@@ -45,6 +45,7 @@ from strata.analysis.compare import (
 from strata.analysis.estimate import Estimate, Metrics, estimates
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.reliability import failure_sentences, in_doubt
+from strata.analysis.scale import primary_table, scale_sentences, score_table, without_ratio
 from strata.analysis.verdict import Facts, percent, sentences
 from strata.model import View
 
@@ -58,7 +59,7 @@ class Row:
 
     stack: str
     score: float  # geometric mean over workloads of its ratio to the workload's mean; above 1 is better than the mean
-    ratio: Estimate | None  # of its score to the leader's; 1 for the leader; None when they share no round
+    ratio: Estimate | None  # of its score to the leader's; 1 for the leader; None: no common round, or a figure of 0
     decision: Literal["leader"] | Decision  # against the leader
     tied: bool  # in the group that holds the best
     visits: int  # with a figure under every workload
@@ -111,6 +112,7 @@ def rank(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics
         best=best,
         rounds=max((row.visits for row in rows), default=0),
         rounds_needed=rounds_needed,
+        without_ratio=frozenset(without_ratio(view)),
     )
     return Ranking(
         rows=tuple(rows),
@@ -159,20 +161,27 @@ def _rows(
         workload.text: _against(primary_table(view, workload, names)[:, :CERTIFYING], leader, level)
         for workload in view.workloads
     }
+    none = without_ratio(view)
     rows = []
     for i in order:
+        no_ratio = i != leader and not none.isdisjoint({names[i], names[leader]})
         decision = decide(gaps[i], view.rule.within)
         rows.append(
             Row(
                 stack=names[i],
                 score=unlog(scores[i]),
-                ratio=as_ratio(gaps[i], known.df > 0),
+                ratio=None if no_ratio else as_ratio(gaps[i], known.df > 0),
                 decision="leader" if i == leader else decision,
                 tied=i == leader or decision != "worse",
                 visits=int((~np.isnan(table[i])).sum()),
                 metrics=figures.get(names[i], {}),
                 against_leader={
-                    workload: Pair(names[i], names[leader], as_ratio(gap[i], weighed), decide(gap[i], view.rule.within))
+                    workload: Pair(
+                        names[i],
+                        names[leader],
+                        None if no_ratio else as_ratio(gap[i], weighed),
+                        decide(gap[i], view.rule.within),
+                    )
                     for workload, (gap, weighed) in by_workload.items()
                     if i != leader
                 },

@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata.analysis.anytime import Prior, half_width, moderated, prior_of
-from strata.analysis.cells import Array, score_table
+from strata.analysis.cells import Array
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.reliability import in_doubt
+from strata.analysis.scale import score_table
 from strata.model import View
 
 FEWEST_ROUNDS = 3  # two differences say next to nothing about their spread, borrowed or not

@@ -23,6 +23,7 @@ class Facts:
     best: str | None
     rounds: int  # most visits that a ranked stack has
     rounds_needed: int | None
+    without_ratio: frozenset[str]  # stacks with a figure of 0 or less
 
 
 def sentences(view: View, facts: Facts) -> tuple[str, ...]:
@@ -107,7 +108,9 @@ def _what_to_do(view: View, facts: Facts) -> str:
             f"At the present spread about {facts.rounds_needed} {repeats} would settle it: "
             f"run again with --{repeats} {facts.rounds_needed}."
         )
-    if any(row[1] is None or row[1].low is None for row in facts.rows):
+    if facts.without_ratio.isdisjoint(row[0] for row in facts.rows) and any(
+        row[1] is None or row[1].low is None for row in facts.rows
+    ):
         return (
             f"Some stacks have fewer than two {repeats} in common with the leader: see what failed, "
             f"then run again with --{repeats} {max(5, facts.rounds + 3)}."

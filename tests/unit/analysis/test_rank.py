@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.analysis.cells import effects, primary_table
+from strata.analysis.cells import effects
 from strata.analysis.checks import warnings
 from strata.analysis.compare import LARGEST_WEIGHT, pairwise, prior
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.modelled import ranking
 from strata.analysis.rank import Ranking, rank
-from strata.model import Design, FailedVisit, Metric, Outcome, Rule, Skipped, Testbed, View, WorkloadView
+from strata.analysis.scale import primary_table
+from strata.model import Design, FailedVisit, Metric, Outcome, Rule, Skipped, Testbed, TrialResult, View, WorkloadView
 
 from .noisy_views import IOPS, TIME, campaign, exact, trial, view
 
@@ -263,7 +264,7 @@ def test_a_stack_without_a_figure_under_one_workload_is_not_ranked() -> None:
     assert seen.unranked[0].metrics[IOPS.text]["iops"].n == 3
 
 
-def test_a_figure_of_zero_is_compared_by_differences_and_the_verdict_says_so() -> None:
+def test_a_figure_of_zero_has_a_place_below_the_others_and_the_verdict_says_so() -> None:
     higher = rank(exact({"a": [1.0, 2.0], "b": [0.0, 0.0]}))
     assert [row.stack for row in higher.rows] == ["a", "b"]
     visits = {"zero": [0.0, 0.0, 0.0, 4.0, 5.0], "three": [3.0] * 5}
@@ -276,7 +277,57 @@ def test_a_figure_of_zero_is_compared_by_differences_and_the_verdict_says_so() -
         lower = ranking(view(list(visits), trials, workloads=(TIME,), rule=Rule(design=design)))
         assert lower.leader == "zero", design
         (zeros,) = [each for each in lower.sentences if each.startswith(TIME.text)]
-        assert "3 figures of run_time are 0 or less" in zeros and "by differences" in zeros
+        assert "3 figures of run_time are 0 or less (zero)" in zeros and "asinh(figure / 0.3 s)" in zeros
+        assert [row.ratio is None for row in lower.rows] == [False, True], "no ratio to a figure of 0"
+
+
+@pytest.mark.parametrize("design", ["rounds", "race", "adaptive"])
+def test_a_figure_of_zero_leaves_the_comparison_of_the_others_as_it_was(design: Design) -> None:
+    """One 0 of the stack that is worst by far made 1 and 2 ms a tie, as shares of what is usual (100 ms)."""
+    usual = {"a": 1.0, "b": 2.0, "c": 100.0, "d": 120.0, "e": 150.0}
+    trials = [
+        trial(
+            stack, n, {"run_time": time * (1 + 0.004 * ((3 * n + place) % 5))}, workload=TIME.text, visit=10 * n + place
+        )
+        for n in range(8)
+        for place, (stack, time) in enumerate(usual.items())
+    ]
+
+    def seen(changed: list[TrialResult]) -> Ranking:
+        return ranking(view(list(usual), changed, workloads=(TIME,), rule=Rule(design=design, confidence=0.95)))
+
+    before, after = seen(trials), seen([replace(trials[4], metrics={"run_time": 0.0}), *trials[:4], *trials[5:]])
+    assert before.leader == after.leader == "a"
+    assert "b" not in after.tied
+    was, now = (next(row.ratio for row in found.rows if row.stack == "b") for found in (before, after))
+    assert was is not None and now is not None
+    assert now.point == pytest.approx(was.point, rel=0.01)
+    assert "e" not in {row.stack for row in after.rows if row.ratio is not None}
+
+
+def test_a_figure_of_zero_of_a_stack_that_is_set_aside_changes_nothing_and_is_not_said() -> None:
+    """It turned the order of the others, which then were 58 times apart in place of 1.1."""
+    speeds = {"a": (100.0, 1.0), "b": (60.0, 2.0), "c": (10.0, 1.0), "fails": (10.0, 1.0)}
+
+    def seen(zero: bool) -> Ranking:
+        trials = []
+        for n in range(8):
+            for stack, (fast, slow) in speeds.items():
+                broken = stack == "fails" and n % 2 == 0
+                figures = {IOPS.text: 0.0 if zero and stack == "fails" else fast + n % 3, TIME.text: 9.0 / slow}
+                for load, value in figures.items():
+                    failed = broken and load == TIME.text
+                    name = "iops" if load == IOPS.text else "run_time"
+                    outcome = Outcome.FAILED if failed else Outcome.OK
+                    trials.append(trial(stack, n, {} if failed else {name: value}, workload=load, outcome=outcome))
+        return rank(view(list(speeds), trials, workloads=(IOPS, TIME)))
+
+    before, after = seen(False), seen(True)
+    assert [row.stack for row in after.rows] == [row.stack for row in before.rows] == ["b", "a", "c"]
+    for was, now in zip(before.rows, after.rows, strict=True):
+        assert was.ratio is not None and now.ratio is not None
+        assert now.ratio.point == pytest.approx(was.ratio.point, rel=0.01)
+    assert not any(IOPS.text in each and "0 or less" in each for each in after.sentences)
 
 
 @pytest.mark.parametrize("design", ["rounds", "race", "adaptive"])
