@@ -25,7 +25,7 @@ from strata.analysis.rank import Ranking, Row, Unranked, rank
 from strata.analysis.reliability import failure_sentences, in_doubt
 from strata.analysis.scale import scale_sentences, without_ratio
 from strata.analysis.survivors import Standing, raced, tried
-from strata.analysis.verdict import PREDICTED, listed, percent, probability
+from strata.analysis.verdict import ALONE, PREDICTED, listed, percent, probability
 from strata.model import View
 
 BY_MODEL = "additive model of the factors, 95 % of its posterior, widened for what is estimated"
@@ -166,7 +166,10 @@ def _said(
     chance = f"P(within {percent(rule.within)} of the best) {probability(belief.sure)}"
     group = [found.stacks[k] + ("" if visits[k] else PREDICTED) for k in belief.tied]
     named = lead + ("" if visits[belief.chosen] else PREDICTED)
-    said = [f"Best: {lead}. {chance}." if settled else f"Not settled: {named} leads. {chance}."]
+    alone = settled and found.eligible.size < 2
+    said = [
+        f"Best: {lead}. {ALONE if alone else chance + '.'}" if settled else f"Not settled: {named} leads. {chance}."
+    ]
     if len(group) > 1:
         said.append(f"Tied with best: {listed(group)}." if settled else f"May be the best: {listed(group)}.")
     never = [k for k in range(len(found.stacks)) if visits[k] == 0 and found.stacks[k] not in found.failing]
@@ -290,7 +293,7 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
         undecided=not now.settled,
         rounds_needed=None,
         sentences=(
-            *_race_said(view, stacks[leader], alive, now, len(stacks)),
+            *_race_said(view, stacks[leader], alive, now, len(stacks), bool(doubtful)),
             *failure_sentences(view, doubtful),
             *scale_sentences(view),
         ),
@@ -309,11 +312,17 @@ def _race_decision(now: Standing, k: int, within: float) -> Decision:
     return "equivalent" if math.isfinite(gap) and gap + half < -math.log1p(-within) else "undecided"
 
 
-def _race_said(view: View, leader: str, alive: Sequence[str], now: Standing, stacks: int) -> tuple[str, ...]:
+def _race_said(
+    view: View, leader: str, alive: Sequence[str], now: Standing, stacks: int, doubtful: bool
+) -> tuple[str, ...]:
     others = [stack for stack in alive if stack != leader]
     sure = percent(view.rule.confidence)
     if now.settled:
-        said = [f"Best: {leader}. At {sure}, no stack is more than {percent(view.rule.within)} better."]
+        if not now.compared:
+            return (f"Best: {leader}. {ALONE}",)
+        which = "none of the stacks not set aside" if doubtful else "no stack"
+        better = f"{which} is more than {percent(view.rule.within)} better"
+        said = [f"Best: {leader}. At {sure}, {better}."]
         if others:
             said.append(f"Tied with best: {listed([leader, *others])}.")
         return tuple(said)

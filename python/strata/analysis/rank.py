@@ -113,6 +113,7 @@ def rank(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics
         rounds=max((row.visits for row in rows), default=0),
         rounds_needed=rounds_needed,
         without_ratio=frozenset(without_ratio(view)),
+        set_aside=len(doubtful),
     )
     return Ranking(
         rows=tuple(rows),

@@ -46,6 +46,11 @@ class Standing:
     rounds: int  # that count
     settled: bool  # every stack left is within the margin of the leader, or alone
 
+    @property
+    def compared(self) -> bool:
+        """Whether another stack was compared with the leader."""
+        return bool(np.isfinite(np.delete(self.gap, [] if self.leader is None else [self.leader])).any())
+
 
 def raced(view: View, stacks: Sequence[str], weights: Sequence[float] | None = None) -> Standing:
     """The race of these stacks, from all visits so far. `weights`: of the workloads; None: as the objective says."""

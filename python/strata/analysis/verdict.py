@@ -10,6 +10,7 @@ from strata.analysis.estimate import Estimate
 from strata.model import View, WorkloadView
 
 _SPEED_UNITS = frozenset({"iops", "s", "ms", "us", "ns", "min", "h", "tps", "qps"})
+ALONE = "It is the only one left; nothing was compared."  # the others are set aside
 PREDICTED = " (predicted, never built)"  # after the name of a stack
 _NAMED = 4  # more stacks than this are counted, not named
 
@@ -24,6 +25,7 @@ class Facts:
     rounds: int  # most visits that a ranked stack has
     rounds_needed: int | None
     without_ratio: frozenset[str]  # stacks with a figure of 0 or less
+    set_aside: int  # stacks whose reliability is in doubt
 
 
 def sentences(view: View, facts: Facts) -> tuple[str, ...]:
@@ -49,7 +51,8 @@ def _headline(view: View, facts: Facts) -> str:
     if not others:
         if facts.best is None:
             return f"Not settled: only {leader[0]} has been measured so far."
-        return f"Best: {leader[0]}. It is the only stack with figures; nothing was compared."
+        alone = ALONE if facts.set_aside else "It is the only stack with figures; nothing was compared."
+        return f"Best: {leader[0]}. {alone}"
     open_ones = [row[0] for row in others if row[2] in ("undecided", "better")]
     equals = [row[0] for row in others if row[2] == "equivalent"]
     margin = percent(view.rule.within)

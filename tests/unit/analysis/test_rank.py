@@ -351,6 +351,26 @@ def test_a_stack_that_fails_often_is_not_best_in_any_design(design: Design) -> N
     assert "Compared by the visits with a figure under every workload: once (1 of 10 visits failed)." in said
 
 
+@pytest.mark.parametrize("design", ["rounds", "race", "adaptive"])
+def test_who_is_left_alone_by_failures_was_compared_with_nobody(design: Design) -> None:
+    """The others are two and three times as fast, and are set aside: it was called the best of all, at 95 %."""
+    speeds = {"a": 100.0, "b": 200.0, "c": 300.0}
+    trials = []
+    for n in range(6):
+        for stack, speed in speeds.items():
+            broken = stack != "a" and n in (3, 4)
+            outcome = Outcome.FAILED if broken else Outcome.OK
+            trials.append(trial(stack, n, {"iops": speed + n}, outcome=outcome, reason="exit 1" if broken else None))
+    seen = ranking(view(list(speeds), trials, rule=Rule(design=design, confidence=0.95)))
+    assert seen.sentences[0] == "Best: a. It is the only one left; nothing was compared."
+    trials += [trial("d", n, {"iops": 50.0 + n}) for n in range(6)]
+    seen = ranking(view([*speeds, "d"], trials, rule=Rule(design=design, confidence=0.95)))
+    assert seen.best == "a"
+    assert "only one left" not in seen.sentences[0]
+    if design == "race":
+        assert seen.sentences[0] == "Best: a. At 95 %, none of the stacks not set aside is more than 3 % better."
+
+
 def test_common_rounds_are_compared_and_levels_are_fitted() -> None:
     # Every round halves; b missed the first, fast one. Plain means would put b far below a.
     view_ = exact({"a": [800.0, 400.0, 200.0, 100.0], "b": [None, 404.0, 202.0, 101.0]})
