@@ -16,7 +16,7 @@ from strata.analysis.additive import DRIFT_PER_ROOT_HOUR, Array, Ints, Layout, P
 from strata.analysis.belief import Belief, believe
 from strata.analysis.cells import usable
 from strata.analysis.objective import weights_of
-from strata.analysis.reliability import complete_visits, in_doubt
+from strata.analysis.reliability import complete_visits, in_doubt, in_vain
 from strata.analysis.scale import scale_of
 from strata.model import View
 
@@ -30,12 +30,20 @@ class Evidence:
     readings: Readings  # the score of each visit
     eligible: Ints  # stacks that may be chosen
     failing: Mapping[str, str]  # stacks whose reliability is in doubt: why
+    vain: Mapping[str, str]  # visited and without a figure: how
     cost: Array  # seconds a visit, of each stack
     drift: float
 
     @property
     def visited(self) -> int:
         return len(self.readings)
+
+    def named(self, stack: int) -> str:
+        """With what there is beside a name whose figure is a prediction."""
+        text = self.stacks[stack]
+        if stack in self.readings.stack:
+            return text
+        return f"{text} (predicted, {'failed' if text in self.vain else 'never built'})"
 
     def posterior(self) -> Posterior:
         """Of the stacks' scores. There must be a reading."""
@@ -59,6 +67,7 @@ def evidence(view: View, runnable: Sequence[str] | None = None, weights: Sequenc
         readings=_scores(view, stacks, weights or weights_of(view)),
         eligible=np.array(eligible, dtype=np.int64),
         failing=failing,
+        vain=in_vain(view),
         cost=_cost(view, stacks),
         # By the virtual clock nothing happens to the machine from one visit to the next.
         drift=0.0 if view.testbed.clock == "virtual" else DRIFT_PER_ROOT_HOUR,

@@ -25,7 +25,7 @@ from strata.analysis.rank import Ranking, Row, Unranked, rank
 from strata.analysis.reliability import failure_sentences, in_doubt
 from strata.analysis.scale import scale_sentences, without_ratio
 from strata.analysis.survivors import Standing, raced, tried
-from strata.analysis.verdict import ALONE, PREDICTED, listed, percent, probability
+from strata.analysis.verdict import ALONE, listed, percent, probability
 from strata.model import View
 
 BY_MODEL = "additive model of the factors, 95 % of its posterior, widened for what is estimated"
@@ -144,12 +144,13 @@ def _prediction(found: Evidence, belief: Belief, k: int) -> str:
     stack = found.stacks[k]
     if stack in found.failing:
         return f"Its reliability is in doubt: {found.failing[stack]}."
+    built = f"It {found.vain[stack]}. Predicted" if stack in found.vain else "Never built: predicted"
     if k == belief.chosen:
-        return f"Never built: predicted, not measured, by stacks that share its parts. P(best) = {belief.best[k]:.2g}."
+        return f"{built}, not measured, by stacks that share its parts. P(best) = {belief.best[k]:.2g}."
     low, high = (-math.expm1(float(belief.gap[k]) + sign * float(belief.half[k])) for sign in (1, -1))
     way = f"{percent(low)} to {percent(high)} below" if low >= 0 else f"{percent(-low)} above to {percent(high)} below"
     return (
-        f"Never built: predicted, not measured, at {way} {found.stacks[belief.chosen]}, from stacks that share its "
+        f"{built}, not measured, at {way} {found.stacks[belief.chosen]}, from stacks that share its "
         f"parts. P(best) = {belief.best[k]:.2g}."
     )
 
@@ -164,15 +165,17 @@ def _said(
 ) -> tuple[str, ...]:
     lead, rule = found.stacks[belief.chosen], view.rule
     chance = f"P(within {percent(rule.within)} of the best) {probability(belief.sure)}"
-    group = [found.stacks[k] + ("" if visits[k] else PREDICTED) for k in belief.tied]
-    named = lead + ("" if visits[belief.chosen] else PREDICTED)
+    group = [found.named(int(k)) for k in belief.tied]
+    named = found.named(belief.chosen)
     alone = settled and found.eligible.size < 2
     said = [
         f"Best: {lead}. {ALONE if alone else chance + '.'}" if settled else f"Not settled: {named} leads. {chance}."
     ]
     if len(group) > 1:
         said.append(f"Tied with best: {listed(group)}." if settled else f"May be the best: {listed(group)}.")
-    never = [k for k in range(len(found.stacks)) if visits[k] == 0 and found.stacks[k] not in found.failing]
+    never = [
+        k for k in range(len(found.stacks)) if visits[k] == 0 and found.stacks[k] not in {*found.failing, *found.vain}
+    ]
     if never:
         together = float(belief.best[never].sum())
         count = f"{len(never)} of {len(found.stacks)} stacks {'was' if len(never) == 1 else 'were'} never built"

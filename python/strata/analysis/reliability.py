@@ -49,6 +49,17 @@ def failures(view: View, rounds: range | None = None) -> dict[str, dict[int, str
     return found
 
 
+def in_vain(view: View) -> dict[str, str]:
+    """Stacks that were visited and have no visit with a figure under every workload: how, and the first cause."""
+    made = _visits(view, None)
+    found = {}
+    for stack, failed in failures(view).items():
+        if len(failed) == len(made[stack]):
+            which = "its only visit" if len(failed) == 1 else f"all {len(failed)} visits"
+            found[stack] = f"failed in {which}: {next(iter(failed.values())).rstrip('.')}"
+    return found
+
+
 def complete_visits(view: View) -> set[int]:
     """Visits with a figure under every workload."""
     primary = {workload.text: workload.primary.name for workload in view.workloads}
@@ -69,6 +80,9 @@ def failure_sentences(view: View, doubtful: Mapping[str, str]) -> list[str]:
             f"Not to be chosen, because {'its' if one else 'their'} reliability is in doubt: {listed(causes)}. "
             "Find the cause first."
         )
+    vain = [f"{stack} {how}" for stack, how in sorted(in_vain(view).items()) if stack not in doubtful]
+    if vain:
+        said.append(f"Not compared: {listed(vain)}.")
     made = _visits(view, None)
     rest = [
         f"{stack} ({_share(failed, made[stack])})"

@@ -11,7 +11,6 @@ from strata.model import View, WorkloadView
 
 _SPEED_UNITS = frozenset({"iops", "s", "ms", "us", "ns", "min", "h", "tps", "qps"})
 ALONE = "It is the only one left; nothing was compared."  # the others are set aside
-PREDICTED = " (predicted, never built)"  # after the name of a stack
 _NAMED = 4  # more stacks than this are counted, not named
 
 

@@ -68,7 +68,7 @@ def _parsed(weights: str, view: View) -> tuple[float, ...]:
 
 
 def _front(directory: Path, metrics: str, as_json: bool) -> None:
-    from strata.analysis import objective, pareto
+    from strata.analysis import objective, pareto, reliability
 
     view = reader.view(directory)
     try:
@@ -84,6 +84,8 @@ def _front(directory: Path, metrics: str, as_json: bool) -> None:
         output.out(f"  {member.probability:5.0%}  {member.stack}  ({_shown(member.figures)})")
     for unjudged in front.unjudged:
         output.out(f"      -  {unjudged.stack}  ({_shown(unjudged.figures)})")
+    for said in reliability.failure_sentences(view, front.doubtful):
+        output.out(said)
     if front.without:
         output.out(f"Without figures of all of them: {', '.join(front.without)}.")
 

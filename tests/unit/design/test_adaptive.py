@@ -404,6 +404,25 @@ def test_a_stack_that_ties_unseen_is_marked_as_predicted() -> None:
         assert [caution.kind for caution in doubts.warnings(view, weights)].count("predicted") == 1
 
 
+def test_a_stack_that_failed_in_its_only_visit_is_not_called_never_built() -> None:
+    """The likely best by its parts: it was called "predicted, never built", and its failure was named nowhere."""
+    view, chance = empty(grid(4, 4), RULE), random.Random(3)
+    for stack in view.stacks:
+        level = 0.1 * sum(int(part) for part in stack.split("-"))
+        view = visited(view, 0, stack, {} if stack == "3-3" else {"w": math.exp(level + chance.gauss(0, 0.03))})
+    seen = ranking(view)
+    assert seen.leader == "3-3", "this seed no longer shows it"
+    said = " ".join(seen.sentences)
+    assert "never built" not in said
+    assert "3-3 (predicted, failed) leads" in said
+    assert "Not compared: 3-3 failed in its only visit: mkfs failed." in seen.sentences
+    (reason,) = [loser.reason for loser in seen.unranked]
+    assert reason.startswith("It failed in its only visit: mkfs failed. Predicted, not measured, by")
+    assert "3-3 (predicted, failed) leads" in next_batch(view, view.stacks).decision
+    (doubt,) = [each.text for each in doubts.warnings(view) if each.kind == "predicted"]
+    assert "failed in every visit" in doubt and "never built" not in doubt
+
+
 def test_cautions_are_of_the_weights_that_are_asked_for() -> None:
     """What leads by one workload was never built, and nothing of the kind is so by the other."""
     other = WorkloadView("v", "v", SPEED, {"speed": SPEED})
