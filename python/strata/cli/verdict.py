@@ -37,11 +37,13 @@ def model_of(directory: Path, *, series: bool = True, weights: str | None = None
     `weights`: as the user wrote them. Raises BadInput.
     """
     from strata import report
-    from strata.analysis import checks, doubts, modelled, objective, preconditioned
+    from strata.analysis import checks, doubts, instruments, modelled, objective, preconditioned
 
     view = reader.view(directory, series=series)
     weighed = None if weights is None else _parsed(weights, view)
-    cautions = (*doubts.warnings(view, weighed), *preconditioned.warnings(view), *checks.warnings(view))
+    # A doubt is of what is ranked: an instrument is never the choice.
+    doubted = doubts.warnings(instruments.choosable(view), weighed)
+    cautions = (*doubted, *preconditioned.warnings(view), *checks.warnings(view))
     shown = weighed or (objective.weights_of(view) if view.rule.objective else None)
     return report.build(view, modelled.ranking(view, weighed), cautions, shown, _risks(view))
 
