@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.analysis import additive, doubts
-from strata.analysis.belief import believe, unexplained
-from strata.analysis.evidence import CERTIFYING
+from strata.analysis.belief import believe, unexplained, visits_to_go
+from strata.analysis.evidence import CERTIFYING, belief_of, evidence
 from strata.analysis.modelled import ranking
 from strata.design.adaptive import apart, decide, next_batch, start
 from strata.model import Rule, Skipped, View, WorkloadView
@@ -421,6 +421,26 @@ def test_a_stack_that_failed_in_its_only_visit_is_not_called_never_built() -> No
     assert "3-3 (predicted, failed) leads" in next_batch(view, view.stacks).decision
     (doubt,) = [each.text for each in doubts.warnings(view) if each.kind == "predicted"]
     assert "failed in every visit" in doubt and "never built" not in doubt
+
+
+def test_visits_to_go_are_counted_without_stacks_that_may_not_be_chosen() -> None:
+    """One that is set aside is ahead of all, so that no number of visits made any other the best."""
+    view, chance = empty(STACKS, RULE), random.Random(6)
+    for n in range(2):
+        for stack in STACKS:
+            failed = stack == BEST and n
+            view = visited(view, n, stack, {} if failed else {"w": math.exp(good(stack) + chance.gauss(0, 0.06))})
+    for n in (2, 3):
+        view = visited(view, n, BEST, {} if n == 2 else {"w": math.exp(good(BEST) + 0.6)})
+    seen = ranking(view)
+    assert "Not to be chosen, because its reliability is in doubt: " + BEST in " ".join(seen.sentences)
+    found = evidence(view)
+    posterior = found.posterior()
+    belief = belief_of(found, posterior, RULE.within, 1)
+    margin, share = -math.log1p(-RULE.within), RULE.confidence
+    assert belief.sure < share, "this seed no longer shows it"
+    assert visits_to_go(belief, posterior.visits, margin, share) is not None
+    assert "about" in " ".join(seen.sentences)
 
 
 def test_cautions_are_of_the_weights_that_are_asked_for() -> None:
