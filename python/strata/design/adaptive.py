@@ -246,7 +246,7 @@ def _for_front(
     if not wanted:
         return stopped(f"Stopped: all {fronts.visits_wanted(view, found)} visits for the front of {asked} are made.")
     text = f"Visits where it is least sure who is on the front of {asked}."
-    left = fronts.visits_wanted(view, found) - view.visits_done - len(wanted)
+    left = fronts.visits_wanted(view, found) - fronts.visits_made(view, found) - len(wanted)
     visits = [found.stacks[k] for k in wanted]
     return _within_budget(view, visits, text, max(left, 0), seconds_left, seconds_per_visit)
 

@@ -17,7 +17,7 @@ from strata.analysis.belief import believe, unexplained, visits_to_go
 from strata.analysis.evidence import CERTIFYING, belief_of, evidence
 from strata.analysis.modelled import ranking
 from strata.design.adaptive import apart, decide, next_batch, start
-from strata.model import Rule, Skipped, View, WorkloadView
+from strata.model import Metric, Rule, Skipped, View, WorkloadView
 
 from .learning import LOAD, SPEED, campaign, empty, grid, ran_in_vain, visited
 
@@ -441,6 +441,27 @@ def test_visits_to_go_are_counted_without_stacks_that_may_not_be_chosen() -> Non
     assert belief.sure < share, "this seed no longer shows it"
     assert visits_to_go(belief, posterior.visits, margin, share) is not None
     assert "about" in " ".join(seen.sentences)
+
+
+@pytest.mark.parametrize("broken", [0, 4, 6])
+def test_a_front_is_given_its_visits_whatever_was_spent_on_stacks_that_fail(broken: int) -> None:
+    """It ended when 2 visits for each stack left were made in all, those that failed among them."""
+    higher, lower = Metric("iops", "IOPS", "higher"), Metric("lat", "ms", "lower")
+    load = WorkloadView("w", "w", higher, {"iops": higher, "lat": lower})
+    stacks = {f"s{k}": {"kind": str(k)} for k in range(10)}
+    bad, chance = list(stacks)[:broken], random.Random(3)
+    view = replace(empty(stacks, replace(RULE, objective="pareto:iops,lat")), workloads=(load,))
+    while not (batch := next_batch(view, view.stacks)).stop:
+        for number, stack in batch.visits:
+            figures = {} if stack in bad else {"w": math.exp(0.05 * int(stack[1:]) + chance.gauss(0, 0.05))}
+            view = visited(view, number, stack, figures)
+            if figures:
+                made = {**view.trials[-1].metrics, "lat": 5 * math.exp(chance.gauss(0, 0.05))}
+                view = replace(view, trials=(*view.trials[:-1], replace(view.trials[-1], metrics=made)))
+        assert view.visits_done < 60, "it does not stop"
+    able = [trial for trial in view.trials if trial.stack not in bad]
+    assert len(able) == 2 * (10 - broken)
+    assert f"all {len(able)} visits for the front" in batch.decision
 
 
 def test_cautions_are_of_the_weights_that_are_asked_for() -> None:
