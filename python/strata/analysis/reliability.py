@@ -35,10 +35,10 @@ def in_doubt(view: View, rounds: range | None = None) -> dict[str, str]:
 def failures(view: View, rounds: range | None = None) -> dict[str, dict[int, str]]:
     """Stack -> its visits without a figure under every workload -> the first cause."""
     found: dict[str, dict[int, str]] = {}
+    complete = complete_visits(view)  # also where the stack could not be removed afterwards
     for visit in view.failed:
-        if rounds is None or visit.round in rounds:
+        if visit.visit not in complete and (rounds is None or visit.round in rounds):
             found.setdefault(visit.stack, {})[visit.visit] = visit.reason
-    complete = complete_visits(view)
     trials = sorted(view.trials, key=lambda trial: trial.order)
     of_visit: dict[tuple[str, int], list[TrialResult]] = {}
     for trial in trials:

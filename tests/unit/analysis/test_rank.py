@@ -371,6 +371,18 @@ def test_who_is_left_alone_by_failures_was_compared_with_nobody(design: Design) 
         assert seen.sentences[0] == "Best: a. At 95 %, none of the stacks not set aside is more than 3 % better."
 
 
+def test_a_visit_with_every_figure_did_not_fail_because_the_stack_could_not_be_removed() -> None:
+    trials = [
+        trial(stack, n, {"iops": speed + n}, visit=2 * n + place)
+        for n in range(5)
+        for place, (stack, speed) in enumerate({"a": 200.0, "b": 100.0}.items())
+    ]
+    stuck = [FailedVisit(2 * n, "a", n, "the stack could not be removed: busy") for n in (0, 1)]
+    seen = rank(view(["a", "b"], trials, failed=stuck))
+    assert seen.best == "a"
+    assert not any("reliability is in doubt" in said or "visits failed" in said for said in seen.sentences)
+
+
 def test_common_rounds_are_compared_and_levels_are_fitted() -> None:
     # Every round halves; b missed the first, fast one. Plain means would put b far below a.
     view_ = exact({"a": [800.0, 400.0, 200.0, 100.0], "b": [None, 404.0, 202.0, 101.0]})
