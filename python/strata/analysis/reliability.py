@@ -3,6 +3,7 @@
 A visit fails when it gives no figure under one of the workloads or more, whatever the cause: the build failed, a
 program failed, or a check rejected the figure. The figures of a stack's other visits say nothing of how often it works,
 so a stack whose reliability is in doubt is not the best, whatever they are; race and adaptive do not visit it again.
+They look after every batch, rounds once at the end: so chance sets aside more there (docs/concepts/deciding.md).
 """
 
 from __future__ import annotations
