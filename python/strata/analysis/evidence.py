@@ -59,7 +59,7 @@ def evidence(view: View, runnable: Sequence[str] | None = None, weights: Sequenc
     stacks = tuple(stack for stack in dict.fromkeys(view.stacks) if stack not in skipped)
     halted = {skip.stack for skip in view.halted}
     able = set(runnable) if runnable is not None else {stack for stack in stacks if stack not in halted}
-    failing = in_doubt(view)
+    failing = in_doubt(view, None, weights)
     eligible = [i for i, stack in enumerate(stacks) if stack in able and stack not in failing]
     return Evidence(
         stacks=stacks,
@@ -67,7 +67,7 @@ def evidence(view: View, runnable: Sequence[str] | None = None, weights: Sequenc
         readings=_scores(view, stacks, weights or weights_of(view)),
         eligible=np.array(eligible, dtype=np.int64),
         failing=failing,
-        vain=in_vain(view),
+        vain=in_vain(view, weights),
         cost=_cost(view, stacks),
         # By the virtual clock nothing happens to the machine from one visit to the next.
         drift=0.0 if view.testbed.clock == "virtual" else DRIFT_PER_ROOT_HOUR,
@@ -87,10 +87,10 @@ def _scores(view: View, stacks: Sequence[str], weights: Sequence[float]) -> Read
     have in common and what they have not.
     """
     place = {stack: i for i, stack in enumerate(stacks)}
-    complete = complete_visits(view)
+    complete = complete_visits(view, weights)
     share = dict(zip((workload.text for workload in view.workloads), np.divide(weights, sum(weights)), strict=True))
     primary = {workload.text: workload.primary.name for workload in view.workloads}
-    scale = {workload.text: scale_of(view, workload) for workload in view.workloads}
+    scale = {workload.text: scale_of(view, workload, weights) for workload in view.workloads}
     values: dict[int, dict[str, list[float]]] = {}
     when: dict[int, tuple[int, float, int]] = {}
     for trial in usable(view):

@@ -85,7 +85,7 @@ def by_model(view: View, found: Evidence, weights: Sequence[float] | None, metri
     seen.sort(key=lambda k: (k != belief.chosen, -belief.level[k]))
     middle = float(belief.level[seen].mean())
     tied = {int(k) for k in belief.tied}
-    none = without_ratio(view)
+    none = without_ratio(view, weights)
     leader = found.stacks[belief.chosen]
     rows = tuple(
         Row(
@@ -121,7 +121,7 @@ def by_model(view: View, found: Evidence, weights: Sequence[float] | None, metri
         tied=tuple(found.stacks[k] for k in belief.tied),
         undecided=not settled,
         rounds_needed=None,
-        sentences=_said(view, found, belief, visits, fresh, settled),
+        sentences=_said(view, found, belief, visits, fresh, settled, weights),
         method=_method(posterior, view),
         sure=belief.sure,
     )
@@ -162,6 +162,7 @@ def _said(
     visits: Ints,
     fresh: Sequence[certified.Block],
     settled: bool,
+    weights: Sequence[float] | None,
 ) -> tuple[str, ...]:
     lead, rule = found.stacks[belief.chosen], view.rule
     chance = f"P(within {percent(rule.within)} of the best) {probability(belief.sure)}"
@@ -193,7 +194,7 @@ def _said(
         to_go = visits_to_go(belief, visits, -math.log1p(-rule.within), rule.confidence)
         much = "many more visits" if to_go is None else f"about {to_go} more visits"
         said.append(f"{rule.confidence:.2f} was asked for; {much} would be needed: run it again, with time enough.")
-    said += [*failure_sentences(view, found.failing), *scale_sentences(view)]
+    said += [*failure_sentences(view, found.failing, weights), *scale_sentences(view, weights)]
     if rule.certify:
         said.append(_certified(fresh, lead, [found.stacks[k] for k in belief.tied]))
     return tuple(said)
@@ -257,7 +258,7 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
     # Who cannot run any more is out of the race; who has no figure yet is in it, and nobody has won before its visits.
     halted = {skip.stack for skip in view.halted}
     ranked = [row.stack for row in plain.rows if row.stack not in halted]
-    doubtful = in_doubt(view, range(CERTIFYING))
+    doubtful = in_doubt(view, range(CERTIFYING), weights)
     stacks = ranked + [loser.stack for loser in plain.unranked if loser.stack not in halted | doubtful.keys()]
     if not ranked:
         return plain
@@ -265,7 +266,7 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
     # Before a round has met all, the best score leads.
     leader = 0 if now.leader is None else now.leader
     place = {stack: k for k, stack in enumerate(stacks)}
-    none = without_ratio(view)
+    none = without_ratio(view, weights)
     rows = []
     for row in plain.rows:
         k = place.get(row.stack)
@@ -297,8 +298,8 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
         rounds_needed=None,
         sentences=(
             *_race_said(view, stacks[leader], alive, now, len(stacks), bool(doubtful)),
-            *failure_sentences(view, doubtful),
-            *scale_sentences(view),
+            *failure_sentences(view, doubtful, weights),
+            *scale_sentences(view, weights),
         ),
         method=(
             "Race: differences to the leader within rounds, readings far from a stack's others pulled in, intervals "

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strata.analysis.cells import Array, usable
-from strata.analysis.objective import weights_of
+from strata.analysis.objective import counted, weights_of
 from strata.analysis.reliability import complete_visits, in_doubt
 from strata.analysis.verdict import listed
 from strata.model import View, WorkloadView
@@ -34,33 +34,33 @@ class Scale:
         return self.sign * (math.log(value) if self.small is None else math.asinh(value / self.small))
 
 
-def scale_of(view: View, workload: WorkloadView) -> Scale:
-    """Of all figures of a workload; only those that are compared say how small is small."""
+def scale_of(view: View, workload: WorkloadView, weights: Sequence[float] | None = None) -> Scale:
+    """Of all figures of a workload; only those that are compared, by `weights`, say how small is small."""
     values = _figures(view, workload)
     sign = -1.0 if workload.primary.better == "lower" else 1.0
     if all(value > 0 for _, _, value in values):
         return Scale(sign, None)
-    doubtful, complete = in_doubt(view), complete_visits(view)
+    doubtful, complete = in_doubt(view, None, weights), complete_visits(view, weights)
     positive = [value for stack, visit, value in values if value > 0 and stack not in doubtful and visit in complete]
     return Scale(sign, _SHARE_OF_SMALLEST * min(positive, default=1.0))
 
 
-def without_ratio(view: View) -> set[str]:
-    """Stacks with a figure of 0 or less under a workload: there is no ratio to them."""
-    return {stack for workload in view.workloads for stack, _, value in _figures(view, workload) if value <= 0}
+def without_ratio(view: View, weights: Sequence[float] | None = None) -> set[str]:
+    """Stacks with a figure of 0 or less under a workload that weighs anything: there is no ratio to them."""
+    return {stack for workload in counted(view, weights) for stack, _, value in _figures(view, workload) if value <= 0}
 
 
-def scale_sentences(view: View) -> list[str]:
+def scale_sentences(view: View, weights: Sequence[float] | None = None) -> list[str]:
     """For the verdict: which figures that are compared have no logarithm, and how they are compared."""
     said = []
-    doubtful, complete = in_doubt(view), complete_visits(view)
-    for workload in view.workloads:
+    doubtful, complete = in_doubt(view, None, weights), complete_visits(view, weights)
+    for workload in counted(view, weights):
         low = [
             stack
             for stack, visit, value in _figures(view, workload)
             if value <= 0 and stack not in doubtful and visit in complete
         ]
-        small = scale_of(view, workload).small
+        small = scale_of(view, workload, weights).small
         if low and small is not None:
             primary, one = workload.primary, len(low) == 1
             said.append(
@@ -80,9 +80,11 @@ def _figures(view: View, workload: WorkloadView) -> list[tuple[str, int, float]]
     return [each for each in found if math.isfinite(each[2])]
 
 
-def primary_table(view: View, workload: WorkloadView, stacks: Sequence[str]) -> Array:
+def primary_table(
+    view: View, workload: WorkloadView, stacks: Sequence[str], weights: Sequence[float] | None = None
+) -> Array:
     """The primary metric on its scale (`scale_of`), stacks x rounds. NaN: no figure."""
-    scale = scale_of(view, workload)
+    scale = scale_of(view, workload, weights)
     row = {stack: i for i, stack in enumerate(stacks)}
     rounds = 1 + max((trial.round for trial in view.trials), default=-1)
     sums, counts = np.zeros((len(stacks), rounds)), np.zeros((len(stacks), rounds))
@@ -98,11 +100,13 @@ def primary_table(view: View, workload: WorkloadView, stacks: Sequence[str]) -> 
 
 
 def score_table(view: View, stacks: Sequence[str], weights: Sequence[float] | None = None) -> Array:
-    """Score of each visit: weighted mean over the workloads, each on its scale; NaN unless it has a figure of each.
+    """Score of each visit: weighted mean over the workloads, each on its scale; NaN unless it has a figure of each
+    that weighs anything.
 
-    `weights`: of the workloads; None: those of the run's objective. One of weight 0 still has to have its figure.
+    `weights`: of the workloads; None: those of the run's objective.
     """
-    tables = [primary_table(view, workload, stacks) for workload in view.workloads]
+    given = weights_of(view) if weights is None else weights
+    tables = [primary_table(view, load, stacks, given) for load in counted(view, given)]
     if not tables:
         return np.full((len(stacks), 0), np.nan)
-    return np.asarray(np.average(tables, axis=0, weights=weights_of(view) if weights is None else weights))
+    return np.asarray(np.average(tables, axis=0, weights=[weight for weight in given if weight > 0]))

@@ -54,7 +54,7 @@ class Standing:
 
 def raced(view: View, stacks: Sequence[str], weights: Sequence[float] | None = None) -> Standing:
     """The race of these stacks, from all visits so far. `weights`: of the workloads; None: as the objective says."""
-    done, gone = tried(view), given_up(view)
+    done, gone = tried(view), given_up(view, weights)
     place = [k for k, stack in enumerate(stacks) if stack not in gone]
     running = [stacks[k] for k in place]
     rounds = 1 + max((max(numbers) for numbers in done.values()), default=-1)
@@ -90,9 +90,9 @@ def tried(view: View) -> dict[str, set[int]]:
     return done
 
 
-def given_up(view: View) -> set[str]:
+def given_up(view: View, weights: Sequence[float] | None = None) -> set[str]:
     """Stacks that are not visited again, because their reliability is in doubt."""
-    return set(in_doubt(view, range(CERTIFYING)))
+    return set(in_doubt(view, range(CERTIFYING), weights))
 
 
 def standing(

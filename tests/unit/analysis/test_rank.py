@@ -383,6 +383,22 @@ def test_a_visit_with_every_figure_did_not_fail_because_the_stack_could_not_be_r
     assert not any("reliability is in doubt" in said or "visits failed" in said for said in seen.sentences)
 
 
+@pytest.mark.parametrize("design", ["rounds", "race", "adaptive"])
+def test_a_workload_that_weighs_nothing_sets_no_stack_aside(design: Design) -> None:
+    trials = []
+    for n in range(6):
+        for stack, speed in (("a", 200.0), ("b", 100.0), ("c", 90.0)):
+            trials.append(trial(stack, n, {"iops": speed + n}))
+            outcome, reason = (Outcome.FAILED, "no space left") if stack == "a" else (Outcome.OK, None)
+            figures = {} if stack == "a" else {"run_time": 0.0}
+            trials.append(trial(stack, n, figures, workload=TIME.text, outcome=outcome, reason=reason))
+    run = view(["a", "b", "c"], trials, workloads=(IOPS, TIME), rule=Rule(design=design))
+    seen = ranking(run, (1.0, 0.0))
+    assert seen.best == "a"
+    assert not any("no space left" in said or "0 or less" in said for said in seen.sentences)
+    assert "Not to be chosen, because its reliability is in doubt: a" in " ".join(ranking(run).sentences)
+
+
 def test_common_rounds_are_compared_and_levels_are_fitted() -> None:
     # Every round halves; b missed the first, fast one. Plain means would put b far below a.
     view_ = exact({"a": [800.0, 400.0, 200.0, 100.0], "b": [None, 404.0, 202.0, 101.0]})
