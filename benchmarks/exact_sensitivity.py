@@ -24,7 +24,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from strata.analysis.cells import Array, primary_table
+from strata.analysis.cells import Array
+from strata.analysis.scale import primary_table
 from strata.analysis.student import t_quantile
 from strata.model import WorkloadView
 from strata.store import reader

@@ -36,6 +36,7 @@ class Belief:
     """Arrays are over all stacks of the layout; logarithms of ratios, larger is better."""
 
     chosen: int
+    eligible: Ints  # the stacks that may be chosen
     sure: float  # P(the chosen one is within the margin of the best)
     best: Array  # P(this one is the best)
     close: Array  # P(this one is within the margin of the best)
@@ -74,6 +75,7 @@ def believe(
     tied = {chosen, *likely.tolist(), *eligible[as_good[eligible]].tolist()}
     return Belief(
         chosen=chosen,
+        eligible=eligible,
         sure=float(close[chosen]),
         best=best,
         close=close,
@@ -121,8 +123,7 @@ def visits_to_go(belief: Belief, visits: Ints, margin: float, confidence: float)
     have = float(visits[belief.tied].sum())
     for factor in (1.25, 1.5, 2, 3, 4, 6, 8, 12, 16, 32):
         draws = belief.level + away / math.sqrt(factor)
-        eligible = belief.draws.max(axis=0) > -math.inf
-        top = draws[:, eligible].max(axis=1)
+        top = draws[:, belief.eligible].max(axis=1)
         if float((top - draws[:, belief.chosen] <= margin).mean()) >= confidence:
             return max(1, math.ceil(have * (factor - 1)))
     return None

@@ -95,13 +95,14 @@ def runs(first: View, second: View) -> Comparison:
             )
             + "; run one of them again with a stack of the other."
         )
-    tables, places, turns = [], [], []
+    tables, places, turns, notes = [], [], [], _notes(first, second, common)
     for mine, theirs in workloads:
-        made = _tables(first, second, mine, common)
+        made, without = _tables(first, second, mine, common)
         tables += made
+        notes += without
         places += [_places(table) for table in made if table.decides]
         turns += _turns(first, second, mine, theirs, common)
-    return Comparison(tuple(common), tuple(tables), tuple(places), tuple(turns), tuple(_notes(first, second, common)))
+    return Comparison(tuple(common), tuple(tables), tuple(places), tuple(turns), tuple(notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +139,26 @@ def ratio_of(one: Level, other: Level, confidence: float) -> Estimate:
     return Estimate(unlog(point), unlog(point - half), unlog(point + half), n, WELCH)
 
 
-def _tables(first: View, second: View, workload: WorkloadView, common: Sequence[str]) -> list[Table]:
-    """Of every metric that goes one way, that which decides first."""
+def _tables(first: View, second: View, workload: WorkloadView, common: Sequence[str]) -> tuple[list[Table], list[str]]:
+    """Of every metric that goes one way, that which decides first. And notes: who has no ratio there."""
     trials = [[trial for trial in usable(view) if trial.workload == workload.text] for view in (first, second)]
     metrics = {**workload.metrics, **{n: m for n, m in first.machine_metrics.items() if n in second.machine_metrics}}
     order = [workload.primary.name, *(name for name in metrics if name != workload.primary.name)]
     tables = []
+    unlogged: dict[tuple[str, ...], list[str]] = {}  # stacks -> metrics
     for name in order:
         metric = metrics[name]
         if metric.better == "neither":
             continue
-        mine, theirs = (levels_of(figures(each, name).visits, metric) for each in trials)
+        visits = [figures(each, name).visits for each in trials]
+        mine, theirs = (levels_of(each, metric) for each in visits)
+        dropped = [
+            stack
+            for stack in common
+            if all(each.get(stack) for each in visits) and not (stack in mine and stack in theirs)
+        ]
+        if dropped:
+            unlogged.setdefault(tuple(dropped), []).append(name)
         sign = -1.0 if metric.better == "lower" else 1.0
         cells = [
             Cell(
@@ -162,7 +172,11 @@ def _tables(first: View, second: View, workload: WorkloadView, common: Sequence[
         ]
         if cells:
             tables.append(Table(workload.text, metric, name == workload.primary.name, tuple(cells)))
-    return tables
+    notes = [
+        f"{workload.text}: no ratio of {listed(names)} for {listed(stacks)}, because a figure is 0 or less."
+        for stacks, names in unlogged.items()
+    ]
+    return tables, notes
 
 
 def _places(table: Table) -> Places:

@@ -1,4 +1,4 @@
-"""The view as tables: one value for each stack and visit, or for each stack and round. Missing is NaN in arrays.
+"""The figures of a view: one value for each stack and visit. Missing is NaN in arrays.
 
 A visit is the replicate: several trials of one workload in a visit are averaged first. Only trials whose outcome is
 OK count.
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from strata.analysis.objective import weights_of
-from strata.model import Outcome, TrialResult, View, WorkloadView
+from strata.model import Outcome, TrialResult, View
 
 Array = NDArray[np.float64]
 
@@ -65,76 +64,6 @@ def average(values: Sequence[float], log: bool) -> float:
     if log:
         return math.exp(math.fsum(math.log(value) for value in values) / len(values))
     return math.fsum(values) / len(values)
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """On which the primary metric of one workload is compared. Larger is better, and the margin is a share."""
-
-    sign: float
-    usual: float | None  # None: logarithms; else a figure of 0 or less has no logarithm, and all are shares of this
-    not_positive: int  # trials with such a figure
-
-    def of(self, value: float) -> float:
-        return self.sign * (math.log(value) if self.usual is None else value / self.usual)
-
-
-def scale_of(view: View, workload: WorkloadView) -> Scale:
-    """The usual size of a figure is the median of the stacks' means, or their mean where that is 0."""
-    found: dict[str, list[float]] = {}
-    for trial in usable(view):
-        value = trial.metrics.get(workload.primary.name)
-        if trial.workload == workload.text and value is not None and math.isfinite(value):
-            found.setdefault(trial.stack, []).append(value)
-    sign = -1.0 if workload.primary.better == "lower" else 1.0
-    low = sum(value <= 0 for values in found.values() for value in values)
-    if not low:
-        return Scale(sign, None, 0)
-    sizes = [float(np.mean(np.abs(values))) for values in found.values()]
-    return Scale(sign, float(np.median(sizes)) or float(np.mean(sizes)) or 1.0, low)
-
-
-def scale_sentences(view: View) -> list[str]:
-    """For the verdict: which workloads are not compared by ratios, and why."""
-    said = []
-    for workload in view.workloads:
-        scale = scale_of(view, workload)
-        if scale.usual is not None:
-            primary, one = workload.primary, scale.not_positive == 1
-            said.append(
-                f"{workload.text}: {scale.not_positive} {'figure' if one else 'figures'} of {primary.name} "
-                f"{'is' if one else 'are'} 0 or less, so stacks are compared there by differences, as shares of the "
-                f"usual figure ({scale.usual:.3g} {primary.unit}); ratios shown are e to the power of these."
-            )
-    return said
-
-
-def primary_table(view: View, workload: WorkloadView, stacks: Sequence[str]) -> Array:
-    """The primary metric on its scale (`scale_of`), stacks x rounds. NaN: no figure."""
-    scale = scale_of(view, workload)
-    row = {stack: i for i, stack in enumerate(stacks)}
-    rounds = 1 + max((trial.round for trial in view.trials), default=-1)
-    sums, counts = np.zeros((len(stacks), rounds)), np.zeros((len(stacks), rounds))
-    for trial in usable(view):
-        value = trial.metrics.get(workload.primary.name)
-        if trial.workload != workload.text or trial.stack not in row or value is None:
-            continue
-        if math.isfinite(value):
-            sums[row[trial.stack], trial.round] += scale.of(value)
-            counts[row[trial.stack], trial.round] += 1
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return sums / counts
-
-
-def score_table(view: View, stacks: Sequence[str], weights: Sequence[float] | None = None) -> Array:
-    """Score of each visit: weighted mean over the workloads, each on its scale; NaN unless it has a figure of each.
-
-    `weights`: of the workloads; None: those of the run's objective. One of weight 0 still has to have its figure.
-    """
-    tables = [primary_table(view, workload, stacks) for workload in view.workloads]
-    if not tables:
-        return np.full((len(stacks), 0), np.nan)
-    return np.asarray(np.average(tables, axis=0, weights=weights_of(view) if weights is None else weights))
 
 
 def effects(table: Array) -> Array:

@@ -11,9 +11,9 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from strata.analysis.cells import score_table
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.reliability import in_doubt
+from strata.analysis.scale import score_table
 from strata.analysis.survivors import FEWEST_ROUNDS, Standing, standing
 from strata.model import View
 
@@ -83,7 +83,7 @@ def _block(
     # A block can be left with visits that nobody can make any more.
     begun = max(_in((*made, *waiting), within), default=first - 1) - first + 1
     complete = min(_in(waiting, within), default=first + begun) - first
-    doubtful = in_doubt(view, within)
+    doubtful = in_doubt(view, within, weights)
     failing = tuple(stack for stack in stacks if stack in doubtful)
     raced = tuple(stack for stack in stacks if stack not in failing)
     table = score_table(view, raced, weights)[:, first : first + complete]

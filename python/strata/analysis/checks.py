@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strata.analysis.cells import Array, primary_table, usable
+from strata.analysis.cells import Array, usable
 from strata.analysis.engines import unlike_work
+from strata.analysis.scale import primary_table
 from strata.analysis.student import f_tail, t_two_sided
 from strata.analysis.verdict import listed, percent
 from strata.model import Outcome, TrialResult, View, WorkloadView

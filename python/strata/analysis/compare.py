@@ -19,8 +19,9 @@ from typing import Literal
 
 import numpy as np
 
-from strata.analysis.cells import Array, primary_table, unlog
+from strata.analysis.cells import Array, unlog
 from strata.analysis.estimate import Estimate
+from strata.analysis.scale import primary_table, without_ratio
 from strata.analysis.student import t_quantile
 from strata.model import View, WorkloadView
 
@@ -58,7 +59,7 @@ class Difference:
 class Pair:
     """`ratio` says how many times as good `stack` is as `other`: above 1 is better, whichever way the metric goes.
 
-    None: no round has a figure of both.
+    None: no round has a figure of both, or a figure of one is 0 or less.
     """
 
     stack: str
@@ -147,15 +148,16 @@ def pairwise(view: View, workload: WorkloadView) -> tuple[Pair, ...]:
     rows = [row for row in range(len(view.stacks)) if not np.isnan(everything[row]).all()]
     table = everything[rows]
     known, level = prior(table), level_of(view.rule.confidence, len(rows))
+    names, none = [view.stacks[row] for row in rows], without_ratio(view)
     pairs = []
     for second in range(len(rows)):
         for first, difference in enumerate(differences(table, second, known, level)[:second]):
             pairs.append((first, second, difference))
     return tuple(
         Pair(
-            view.stacks[rows[first]],
-            view.stacks[rows[second]],
-            as_ratio(difference, known.df > 0),
+            names[first],
+            names[second],
+            as_ratio(difference, known.df > 0) if none.isdisjoint({names[first], names[second]}) else None,
             decide(difference, view.rule.within),
         )
         for first, second, difference in sorted(pairs, key=lambda pair: pair[:2])

@@ -42,12 +42,17 @@ def warnings(view: View, weights: Sequence[float] | None = None) -> tuple[Cautio
 
 def _predicted(found: Evidence, belief: Belief, posterior: Posterior) -> Iterator[Caution]:
     unseen = [found.stacks[k] for k in belief.tied if posterior.visits[k] == 0]
+    vain = [stack for stack in unseen if stack in found.vain]
     if unseen:
+        one = len(unseen) == 1
+        never = f"{'was' if one else 'were'} never built"
+        if vain:
+            never = "failed in every visit" if len(vain) == len(unseen) else "were never built or failed in every visit"
         yield Caution(
             "predicted",
-            unseen[0] if len(unseen) == 1 else None,
+            unseen[0] if one else None,
             None,
-            f"{listed(unseen)} may be among the best and {'was' if len(unseen) == 1 else 'were'} never built: what is "
+            f"{listed(unseen)} may be among the best and {never}: what is "
             "said of it is predicted from stacks that share its parts. Run more visits before you choose it.",
         )
 

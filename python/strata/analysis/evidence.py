@@ -14,9 +14,10 @@ import numpy as np
 
 from strata.analysis.additive import DRIFT_PER_ROOT_HOUR, Array, Ints, Layout, Posterior, Readings, fit, layout
 from strata.analysis.belief import Belief, believe
-from strata.analysis.cells import scale_of, usable
+from strata.analysis.cells import usable
 from strata.analysis.objective import weights_of
-from strata.analysis.reliability import complete_visits, in_doubt
+from strata.analysis.reliability import complete_visits, in_doubt, in_vain
+from strata.analysis.scale import scale_of
 from strata.model import View
 
 CERTIFYING = 1000  # the first such round
@@ -29,12 +30,20 @@ class Evidence:
     readings: Readings  # the score of each visit
     eligible: Ints  # stacks that may be chosen
     failing: Mapping[str, str]  # stacks whose reliability is in doubt: why
+    vain: Mapping[str, str]  # visited and without a figure: how
     cost: Array  # seconds a visit, of each stack
     drift: float
 
     @property
     def visited(self) -> int:
         return len(self.readings)
+
+    def named(self, stack: int) -> str:
+        """With what there is beside a name whose figure is a prediction."""
+        text = self.stacks[stack]
+        if stack in self.readings.stack:
+            return text
+        return f"{text} (predicted, {'failed' if text in self.vain else 'never built'})"
 
     def posterior(self) -> Posterior:
         """Of the stacks' scores. There must be a reading."""
@@ -50,7 +59,7 @@ def evidence(view: View, runnable: Sequence[str] | None = None, weights: Sequenc
     stacks = tuple(stack for stack in dict.fromkeys(view.stacks) if stack not in skipped)
     halted = {skip.stack for skip in view.halted}
     able = set(runnable) if runnable is not None else {stack for stack in stacks if stack not in halted}
-    failing = in_doubt(view)
+    failing = in_doubt(view, None, weights)
     eligible = [i for i, stack in enumerate(stacks) if stack in able and stack not in failing]
     return Evidence(
         stacks=stacks,
@@ -58,6 +67,7 @@ def evidence(view: View, runnable: Sequence[str] | None = None, weights: Sequenc
         readings=_scores(view, stacks, weights or weights_of(view)),
         eligible=np.array(eligible, dtype=np.int64),
         failing=failing,
+        vain=in_vain(view, weights),
         cost=_cost(view, stacks),
         # By the virtual clock nothing happens to the machine from one visit to the next.
         drift=0.0 if view.testbed.clock == "virtual" else DRIFT_PER_ROOT_HOUR,
@@ -77,10 +87,10 @@ def _scores(view: View, stacks: Sequence[str], weights: Sequence[float]) -> Read
     have in common and what they have not.
     """
     place = {stack: i for i, stack in enumerate(stacks)}
-    complete = complete_visits(view)
+    complete = complete_visits(view, weights)
     share = dict(zip((workload.text for workload in view.workloads), np.divide(weights, sum(weights)), strict=True))
     primary = {workload.text: workload.primary.name for workload in view.workloads}
-    scale = {workload.text: scale_of(view, workload) for workload in view.workloads}
+    scale = {workload.text: scale_of(view, workload, weights) for workload in view.workloads}
     values: dict[int, dict[str, list[float]]] = {}
     when: dict[int, tuple[int, float, int]] = {}
     for trial in usable(view):

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from strata.analysis.cells import Array, score_table, unlog, usable
+from strata.analysis.cells import Array, unlog, usable
 from strata.analysis.estimate import Estimate, estimate
+from strata.analysis.scale import score_table
 from strata.model import View
 
 METHOD = "ratio of geometric means over rounds, Student t interval on the log scale"

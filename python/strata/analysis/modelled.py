@@ -15,7 +15,7 @@ import numpy as np
 from strata.analysis import certified, instruments
 from strata.analysis.additive import Ints, Posterior
 from strata.analysis.belief import FEWEST_VISITS, WIDENING, Belief, visits_to_go
-from strata.analysis.cells import scale_sentences, unlog
+from strata.analysis.cells import unlog
 from strata.analysis.compare import Decision
 from strata.analysis.estimate import Estimate, Metrics, estimates
 from strata.analysis.evidence import CERTIFYING, Evidence, belief_of, evidence
@@ -23,8 +23,9 @@ from strata.analysis.objective import objective_of
 from strata.analysis.pareto import Front, front
 from strata.analysis.rank import Ranking, Row, Unranked, rank
 from strata.analysis.reliability import failure_sentences, in_doubt
+from strata.analysis.scale import scale_sentences, without_ratio
 from strata.analysis.survivors import Standing, raced, tried
-from strata.analysis.verdict import PREDICTED, listed, percent, probability
+from strata.analysis.verdict import ALONE, listed, percent, probability
 from strata.model import View
 
 BY_MODEL = "additive model of the factors, 95 % of its posterior, widened for what is estimated"
@@ -84,11 +85,15 @@ def by_model(view: View, found: Evidence, weights: Sequence[float] | None, metri
     seen.sort(key=lambda k: (k != belief.chosen, -belief.level[k]))
     middle = float(belief.level[seen].mean())
     tied = {int(k) for k in belief.tied}
+    none = without_ratio(view, weights)
+    leader = found.stacks[belief.chosen]
     rows = tuple(
         Row(
             stack=found.stacks[k],
             score=unlog(float(belief.level[k]) - middle),
-            ratio=_ratio(float(belief.gap[k]), float(belief.half[k]), int(visits[k]), BY_MODEL),
+            ratio=None
+            if k != belief.chosen and not none.isdisjoint({found.stacks[k], leader})
+            else _ratio(float(belief.gap[k]), float(belief.half[k]), int(visits[k]), BY_MODEL),
             decision="leader" if k == belief.chosen else _decision(belief, k, k in tied, view.rule.within),
             tied=k in tied,
             visits=int(visits[k]),
@@ -105,7 +110,6 @@ def by_model(view: View, found: Evidence, weights: Sequence[float] | None, metri
     )
     # As the rule itself stops: a first look at a stack may flatter it.
     settled = belief.sure >= view.rule.confidence and bool(visits[belief.chosen] >= FEWEST_VISITS)
-    leader = found.stacks[belief.chosen]
     fresh = certified.blocks(view, weights) if view.rule.certify else ()
     block = certified.of(fresh, leader)
     settled = settled and not (block is not None and block.speaks_against(leader))
@@ -117,7 +121,7 @@ def by_model(view: View, found: Evidence, weights: Sequence[float] | None, metri
         tied=tuple(found.stacks[k] for k in belief.tied),
         undecided=not settled,
         rounds_needed=None,
-        sentences=_said(view, found, belief, visits, fresh, settled),
+        sentences=_said(view, found, belief, visits, fresh, settled, weights),
         method=_method(posterior, view),
         sure=belief.sure,
     )
@@ -140,12 +144,13 @@ def _prediction(found: Evidence, belief: Belief, k: int) -> str:
     stack = found.stacks[k]
     if stack in found.failing:
         return f"Its reliability is in doubt: {found.failing[stack]}."
+    built = f"It {found.vain[stack]}. Predicted" if stack in found.vain else "Never built: predicted"
     if k == belief.chosen:
-        return f"Never built: predicted, not measured, by stacks that share its parts. P(best) = {belief.best[k]:.2g}."
+        return f"{built}, not measured, by stacks that share its parts. P(best) = {belief.best[k]:.2g}."
     low, high = (-math.expm1(float(belief.gap[k]) + sign * float(belief.half[k])) for sign in (1, -1))
     way = f"{percent(low)} to {percent(high)} below" if low >= 0 else f"{percent(-low)} above to {percent(high)} below"
     return (
-        f"Never built: predicted, not measured, at {way} {found.stacks[belief.chosen]}, from stacks that share its "
+        f"{built}, not measured, at {way} {found.stacks[belief.chosen]}, from stacks that share its "
         f"parts. P(best) = {belief.best[k]:.2g}."
     )
 
@@ -157,15 +162,21 @@ def _said(
     visits: Ints,
     fresh: Sequence[certified.Block],
     settled: bool,
+    weights: Sequence[float] | None,
 ) -> tuple[str, ...]:
     lead, rule = found.stacks[belief.chosen], view.rule
     chance = f"P(within {percent(rule.within)} of the best) {probability(belief.sure)}"
-    group = [found.stacks[k] + ("" if visits[k] else PREDICTED) for k in belief.tied]
-    named = lead + ("" if visits[belief.chosen] else PREDICTED)
-    said = [f"Best: {lead}. {chance}." if settled else f"Not settled: {named} leads. {chance}."]
+    group = [found.named(int(k)) for k in belief.tied]
+    named = found.named(belief.chosen)
+    alone = settled and found.eligible.size < 2
+    said = [
+        f"Best: {lead}. {ALONE if alone else chance + '.'}" if settled else f"Not settled: {named} leads. {chance}."
+    ]
     if len(group) > 1:
         said.append(f"Tied with best: {listed(group)}." if settled else f"May be the best: {listed(group)}.")
-    never = [k for k in range(len(found.stacks)) if visits[k] == 0 and found.stacks[k] not in found.failing]
+    never = [
+        k for k in range(len(found.stacks)) if visits[k] == 0 and found.stacks[k] not in {*found.failing, *found.vain}
+    ]
     if never:
         together = float(belief.best[never].sum())
         count = f"{len(never)} of {len(found.stacks)} stacks {'was' if len(never) == 1 else 'were'} never built"
@@ -183,7 +194,7 @@ def _said(
         to_go = visits_to_go(belief, visits, -math.log1p(-rule.within), rule.confidence)
         much = "many more visits" if to_go is None else f"about {to_go} more visits"
         said.append(f"{rule.confidence:.2f} was asked for; {much} would be needed: run it again, with time enough.")
-    said += [*failure_sentences(view, found.failing), *scale_sentences(view)]
+    said += [*failure_sentences(view, found.failing, weights), *scale_sentences(view, weights)]
     if rule.certify:
         said.append(_certified(fresh, lead, [found.stacks[k] for k in belief.tied]))
     return tuple(said)
@@ -247,7 +258,7 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
     # Who cannot run any more is out of the race; who has no figure yet is in it, and nobody has won before its visits.
     halted = {skip.stack for skip in view.halted}
     ranked = [row.stack for row in plain.rows if row.stack not in halted]
-    doubtful = in_doubt(view, range(CERTIFYING))
+    doubtful = in_doubt(view, range(CERTIFYING), weights)
     stacks = ranked + [loser.stack for loser in plain.unranked if loser.stack not in halted | doubtful.keys()]
     if not ranked:
         return plain
@@ -255,11 +266,12 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
     # Before a round has met all, the best score leads.
     leader = 0 if now.leader is None else now.leader
     place = {stack: k for k, stack in enumerate(stacks)}
+    none = without_ratio(view, weights)
     rows = []
     for row in plain.rows:
         k = place.get(row.stack)
         gap, half = (math.nan, math.inf) if k is None else (float(now.gap[k]), float(now.half[k]))
-        known = math.isfinite(gap)
+        known = math.isfinite(gap) and none.isdisjoint({row.stack, stacks[leader]})
         rows.append(
             Row(
                 stack=row.stack,
@@ -285,9 +297,9 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
         undecided=not now.settled,
         rounds_needed=None,
         sentences=(
-            *_race_said(view, stacks[leader], alive, now, len(stacks)),
-            *failure_sentences(view, doubtful),
-            *scale_sentences(view),
+            *_race_said(view, stacks[leader], alive, now, len(stacks), bool(doubtful)),
+            *failure_sentences(view, doubtful, weights),
+            *scale_sentences(view, weights),
         ),
         method=(
             "Race: differences to the leader within rounds, readings far from a stack's others pulled in, intervals "
@@ -304,11 +316,17 @@ def _race_decision(now: Standing, k: int, within: float) -> Decision:
     return "equivalent" if math.isfinite(gap) and gap + half < -math.log1p(-within) else "undecided"
 
 
-def _race_said(view: View, leader: str, alive: Sequence[str], now: Standing, stacks: int) -> tuple[str, ...]:
+def _race_said(
+    view: View, leader: str, alive: Sequence[str], now: Standing, stacks: int, doubtful: bool
+) -> tuple[str, ...]:
     others = [stack for stack in alive if stack != leader]
     sure = percent(view.rule.confidence)
     if now.settled:
-        said = [f"Best: {leader}. At {sure}, no stack is more than {percent(view.rule.within)} better."]
+        if not now.compared:
+            return (f"Best: {leader}. {ALONE}",)
+        which = "none of the stacks not set aside" if doubtful else "no stack"
+        better = f"{which} is more than {percent(view.rule.within)} better"
+        said = [f"Best: {leader}. At {sure}, {better}."]
         if others:
             said.append(f"Tied with best: {listed([leader, *others])}.")
         return tuple(said)

@@ -42,6 +42,12 @@ def weights_of(view: View) -> tuple[float, ...]:
     return objective_of(view).weights
 
 
+def counted(view: View, weights: Sequence[float] | None = None) -> tuple[WorkloadView, ...]:
+    """Workloads that weigh anything. `weights`: None: those of the run's objective."""
+    given = weights_of(view) if weights is None else weights
+    return tuple(load for load, weight in zip(view.workloads, given, strict=True) if weight > 0)
+
+
 def parse(text: str, workloads: Sequence[WorkloadView], machine: Mapping[str, Metric]) -> Objective:
     """Raises BadInput."""
     equal = (1.0,) * len(workloads)

@@ -20,7 +20,7 @@ import numpy as np
 
 from strata.analysis.cells import Array, Figures, figures, usable
 from strata.analysis.objective import PROVISIONING, SPACE, Chosen, find
-from strata.analysis.reliability import in_doubt
+from strata.analysis.reliability import in_doubt, in_vain
 from strata.analysis.verdict import listed
 from strata.model import View
 
@@ -76,6 +76,7 @@ def front(view: View, names: Sequence[str]) -> Front:
     """`names`: metrics, or WORKLOAD:METRIC where several workloads have it. Raises BadInput."""
     chosen = [find(name, view.workloads, view.machine_metrics) for name in names]
     doubtful = in_doubt(view)
+    vain = in_vain(view)
     seen = {trial.stack for trial in usable(view)} - doubtful.keys()
     stacks = [stack for stack in view.stacks if stack in seen]
     columns = [_column(measured(view, each), stacks, each.metric.better == "lower") for each in chosen]
@@ -99,7 +100,8 @@ def front(view: View, names: Sequence[str]) -> Front:
     members = tuple(Member(stacks[there[k]], float(share[k]), shown[there[k]]) for k in order)
     likely = sum(member.probability >= LIKELY for member in members)
     skipped = {skip.stack for skip in view.skipped}
-    never = sum(stack not in skipped and stack not in doubtful for stack in view.stacks) - len(stacks)
+    known = {*skipped, *doubtful, *vain, *stacks}
+    never = sum(stack not in known for stack in view.stacks)
     rest = f" {never} stacks were never built, and nothing is said of them." if never else ""
     return Front(
         tuple(names),

@@ -30,7 +30,7 @@ from typing import Literal
 
 import numpy as np
 
-from strata.analysis.cells import Array, effects, primary_table, scale_sentences, score_table, unlog
+from strata.analysis.cells import Array, effects, unlog
 from strata.analysis.compare import (
     Decision,
     Difference,
@@ -44,9 +44,11 @@ from strata.analysis.compare import (
 )
 from strata.analysis.estimate import Estimate, Metrics, estimates
 from strata.analysis.evidence import CERTIFYING
+from strata.analysis.objective import counted
 from strata.analysis.reliability import failure_sentences, in_doubt
+from strata.analysis.scale import primary_table, scale_sentences, score_table, without_ratio
 from strata.analysis.verdict import Facts, percent, sentences
-from strata.model import View
+from strata.model import View, WorkloadView
 
 NOT_VISITED = "It has not been visited yet."
 MOST_ROUNDS = 100  # beyond this, more rounds are no advice
@@ -58,7 +60,7 @@ class Row:
 
     stack: str
     score: float  # geometric mean over workloads of its ratio to the workload's mean; above 1 is better than the mean
-    ratio: Estimate | None  # of its score to the leader's; 1 for the leader; None when they share no round
+    ratio: Estimate | None  # of its score to the leader's; 1 for the leader; None: no common round, or a figure of 0
     decision: Literal["leader"] | Decision  # against the leader
     tied: bool  # in the group that holds the best
     visits: int  # with a figure under every workload
@@ -98,7 +100,7 @@ def rank(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics
     figures = estimates(view, metrics)
     tried = {trial.stack for trial in view.trials if trial.round < CERTIFYING}
     tried |= {visit.stack for visit in view.failed if visit.round < CERTIFYING}
-    doubtful = in_doubt(view, range(CERTIFYING))
+    doubtful = in_doubt(view, range(CERTIFYING), weights)
     rows, unranked, rounds_needed = _rows(view, figures, tried, doubtful, weights)
     leader = rows[0].stack if rows else None
     group = [row for row in rows if row.tied]
@@ -111,6 +113,8 @@ def rank(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics
         best=best,
         rounds=max((row.visits for row in rows), default=0),
         rounds_needed=rounds_needed,
+        without_ratio=frozenset(without_ratio(view, weights)),
+        set_aside=len(doubtful),
     )
     return Ranking(
         rows=tuple(rows),
@@ -120,7 +124,11 @@ def rank(view: View, weights: Sequence[float] | None = None, *, metrics: Metrics
         tied=tuple(row.stack for row in group),
         undecided=best is None,
         rounds_needed=rounds_needed,
-        sentences=(*sentences(view, facts), *failure_sentences(view, doubtful), *scale_sentences(view)),
+        sentences=(
+            *sentences(view, facts),
+            *failure_sentences(view, doubtful, weights),
+            *scale_sentences(view, weights),
+        ),
         method=_method(view, rows),
     )
 
@@ -141,7 +149,11 @@ def _rows(
         for stack, cells in zip(stacks, everything, strict=True)
     ]
     unranked = [
-        Unranked(stack, _reason(view, stack, doubtful) if stack in tried else NOT_VISITED, figures.get(stack, {}))
+        Unranked(
+            stack,
+            _reason(view, stack, doubtful, counted(view, weights)) if stack in tried else NOT_VISITED,
+            figures.get(stack, {}),
+        )
         for stack, scored in zip(stacks, has, strict=True)
         if not scored
     ]
@@ -156,23 +168,30 @@ def _rows(
     known = prior(table)
     gaps = differences(table, leader, known, level)
     by_workload = {
-        workload.text: _against(primary_table(view, workload, names)[:, :CERTIFYING], leader, level)
+        workload.text: _against(primary_table(view, workload, names, weights)[:, :CERTIFYING], leader, level)
         for workload in view.workloads
     }
+    none = without_ratio(view, weights)
     rows = []
     for i in order:
+        no_ratio = i != leader and not none.isdisjoint({names[i], names[leader]})
         decision = decide(gaps[i], view.rule.within)
         rows.append(
             Row(
                 stack=names[i],
                 score=unlog(scores[i]),
-                ratio=as_ratio(gaps[i], known.df > 0),
+                ratio=None if no_ratio else as_ratio(gaps[i], known.df > 0),
                 decision="leader" if i == leader else decision,
                 tied=i == leader or decision != "worse",
                 visits=int((~np.isnan(table[i])).sum()),
                 metrics=figures.get(names[i], {}),
                 against_leader={
-                    workload: Pair(names[i], names[leader], as_ratio(gap[i], weighed), decide(gap[i], view.rule.within))
+                    workload: Pair(
+                        names[i],
+                        names[leader],
+                        None if no_ratio else as_ratio(gap[i], weighed),
+                        decide(gap[i], view.rule.within),
+                    )
                     for workload, (gap, weighed) in by_workload.items()
                     if i != leader
                 },
@@ -209,16 +228,16 @@ def _rounds_needed(gaps: Sequence[Difference], known: Prior, level: float, withi
     return int(candidates[np.argmax(closed)]) if closed.any() else None
 
 
-def _reason(view: View, stack: str, doubtful: Mapping[str, str]) -> str:
+def _reason(view: View, stack: str, doubtful: Mapping[str, str], loads: Sequence[WorkloadView]) -> str:
     """Why a stack that was visited is not ranked, with the first cause that is known."""
     trials = [trial for trial in view.trials if trial.stack == stack]
-    without = [workload.text for workload in view.workloads if np.isnan(primary_table(view, workload, [stack])).all()]
+    without = [workload.text for workload in loads if np.isnan(primary_table(view, workload, [stack])).all()]
     causes = [visit.reason for visit in view.failed if visit.stack == stack]
     causes += [trial.reason for trial in trials if trial.reason]
     cause = f" First cause: {causes[0].rstrip('.')}." if causes else ""
     if not trials:
         return f"None of its visits could be measured.{cause}"
-    if len(without) == len(view.workloads):
+    if len(without) == len(loads):
         return f"It has no figure that can be compared under any workload.{cause}"
     if without:
         return f"It has no figure that can be compared under {', '.join(without)}.{cause}"

@@ -1,57 +1,72 @@
 """Which stacks fail too often to be chosen: one rule, the same for rounds, race, adaptive and a front.
 
-A visit fails when it gives no figure under one of the workloads or more, whatever the cause: the build failed, a
-program failed, or a check rejected the figure. The figures of a stack's other visits say nothing of how often it works,
-so a stack whose reliability is in doubt is not the best, whatever they are; race and adaptive do not visit it again.
+A visit fails when it gives no figure under one of the workloads that weigh anything, or more, whatever the cause: the
+build failed, a program failed, or a check rejected the figure. The figures of a stack's other visits say nothing of how
+often it works, so a stack whose reliability is in doubt is not the best, whatever they are; race and adaptive do not
+visit it again. They look after every batch, rounds once at the end: so chance sets aside more there
+(docs/concepts/deciding.md).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from strata.analysis.cells import usable
+from strata.analysis.objective import counted
 from strata.analysis.verdict import listed
-from strata.model import TrialResult, View
+from strata.model import Outcome, TrialResult, View, WorkloadView
 
 FEWEST_FAILURES = 2  # one may be the machine's fault
 DOUBTFUL_SHARE = 0.2  # of a stack's visits
 
 
-def in_doubt(view: View, rounds: range | None = None) -> dict[str, str]:
+def in_doubt(view: View, rounds: range | None = None, weights: Sequence[float] | None = None) -> dict[str, str]:
     """Stacks whose reliability is in doubt: failed visits, of how many, and the first cause.
 
-    `rounds`: count visits of these alone; None: of all.
+    `rounds`: count visits of these alone; None: of all. `weights`: of the workloads; None: as the run's objective says.
     """
     made = _visits(view, rounds)
     return {
         stack: f"{_share(failed, made[stack])}, first cause: {next(iter(failed.values())).rstrip('.')}"
-        for stack, failed in failures(view, rounds).items()
+        for stack, failed in failures(view, rounds, weights).items()
         if len(failed) >= FEWEST_FAILURES and len(failed) >= DOUBTFUL_SHARE * len(made[stack])
     }
 
 
-def failures(view: View, rounds: range | None = None) -> dict[str, dict[int, str]]:
+def failures(
+    view: View, rounds: range | None = None, weights: Sequence[float] | None = None
+) -> dict[str, dict[int, str]]:
     """Stack -> its visits without a figure under every workload -> the first cause."""
     found: dict[str, dict[int, str]] = {}
+    complete = complete_visits(view, weights)  # also where the stack could not be removed afterwards
     for visit in view.failed:
-        if rounds is None or visit.round in rounds:
+        if visit.visit not in complete and (rounds is None or visit.round in rounds):
             found.setdefault(visit.stack, {})[visit.visit] = visit.reason
-    complete = complete_visits(view)
     trials = sorted(view.trials, key=lambda trial: trial.order)
     of_visit: dict[tuple[str, int], list[TrialResult]] = {}
     for trial in trials:
         if trial.visit not in complete and (rounds is None or trial.round in rounds):
             of_visit.setdefault((trial.stack, trial.visit), []).append(trial)
     for (stack, visit_), made in of_visit.items():
-        found.setdefault(stack, {}).setdefault(visit_, _cause(view, made))
+        found.setdefault(stack, {}).setdefault(visit_, _cause(counted(view, weights), made))
     return found
 
 
-def complete_visits(view: View) -> set[int]:
-    """Visits with a figure under every workload."""
-    primary = {workload.text: workload.primary.name for workload in view.workloads}
+def in_vain(view: View, weights: Sequence[float] | None = None) -> dict[str, str]:
+    """Stacks that were visited and have no visit with a figure under every workload: how, and the first cause."""
+    made = _visits(view, None)
+    found = {}
+    for stack, failed in failures(view, None, weights).items():
+        if len(failed) == len(made[stack]):
+            which = "its only visit" if len(failed) == 1 else f"all {len(failed)} visits"
+            found[stack] = f"failed in {which}: {next(iter(failed.values())).rstrip('.')}"
+    return found
+
+
+def complete_visits(view: View, weights: Sequence[float] | None = None) -> set[int]:
+    """Visits with a figure under every workload that weighs anything."""
+    primary = {load.text: load.primary.name for load in counted(view, weights)}
     have: dict[int, set[str]] = {}
     for trial in usable(view):
         if math.isfinite(trial.metrics.get(primary.get(trial.workload, ""), math.nan)):
@@ -59,7 +74,7 @@ def complete_visits(view: View) -> set[int]:
     return {visit for visit, texts in have.items() if len(texts) == len(primary)}
 
 
-def failure_sentences(view: View, doubtful: Mapping[str, str]) -> list[str]:
+def failure_sentences(view: View, doubtful: Mapping[str, str], weights: Sequence[float] | None = None) -> list[str]:
     """For the verdict. `doubtful`: of `in_doubt`."""
     said = []
     if doubtful:
@@ -69,10 +84,13 @@ def failure_sentences(view: View, doubtful: Mapping[str, str]) -> list[str]:
             f"Not to be chosen, because {'its' if one else 'their'} reliability is in doubt: {listed(causes)}. "
             "Find the cause first."
         )
+    vain = [f"{stack} {how}" for stack, how in sorted(in_vain(view, weights).items()) if stack not in doubtful]
+    if vain:
+        said.append(f"Not compared: {listed(vain)}.")
     made = _visits(view, None)
     rest = [
         f"{stack} ({_share(failed, made[stack])})"
-        for stack, failed in sorted(failures(view).items())
+        for stack, failed in sorted(failures(view, None, weights).items())
         if stack not in doubtful and len(failed) < len(made[stack])
     ]
     if rest:
@@ -94,16 +112,15 @@ def _visits(view: View, rounds: range | None) -> dict[str, set[int]]:
     return made
 
 
-def _cause(view: View, made: Sequence[TrialResult]) -> str:
+def _cause(loads: Sequence[WorkloadView], made: Sequence[TrialResult]) -> str:
     """Of a visit that lacks a figure: what its first trial that failed says, else which workload has none."""
-    told = [trial.reason for trial in made if trial.reason]
+    primary = {load.text: load.primary.name for load in loads}
+    told = [trial.reason for trial in made if trial.reason and trial.workload in primary]
     if told:
         return told[0]
-    usable_ones = usable(replace(view, trials=tuple(made)))
-    have = {trial.workload for trial in usable_ones if _has_figure(view, trial)}
-    return f"no figure under {listed([load.text for load in view.workloads if load.text not in have])}"
-
-
-def _has_figure(view: View, trial: TrialResult) -> bool:
-    primary = {workload.text: workload.primary.name for workload in view.workloads}
-    return math.isfinite(trial.metrics.get(primary.get(trial.workload, ""), math.nan))
+    have = {
+        trial.workload
+        for trial in made
+        if trial.outcome is Outcome.OK and math.isfinite(trial.metrics.get(primary.get(trial.workload, ""), math.nan))
+    }
+    return f"no figure under {listed([text for text in primary if text not in have])}"

@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata.analysis.anytime import Prior, half_width, moderated, prior_of
-from strata.analysis.cells import Array, score_table
+from strata.analysis.cells import Array
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.reliability import in_doubt
+from strata.analysis.scale import score_table
 from strata.model import View
 
 FEWEST_ROUNDS = 3  # two differences say next to nothing about their spread, borrowed or not
@@ -45,10 +46,15 @@ class Standing:
     rounds: int  # that count
     settled: bool  # every stack left is within the margin of the leader, or alone
 
+    @property
+    def compared(self) -> bool:
+        """Whether another stack was compared with the leader."""
+        return bool(np.isfinite(np.delete(self.gap, [] if self.leader is None else [self.leader])).any())
+
 
 def raced(view: View, stacks: Sequence[str], weights: Sequence[float] | None = None) -> Standing:
     """The race of these stacks, from all visits so far. `weights`: of the workloads; None: as the objective says."""
-    done, gone = tried(view), given_up(view)
+    done, gone = tried(view), given_up(view, weights)
     place = [k for k, stack in enumerate(stacks) if stack not in gone]
     running = [stacks[k] for k in place]
     rounds = 1 + max((max(numbers) for numbers in done.values()), default=-1)
@@ -84,9 +90,9 @@ def tried(view: View) -> dict[str, set[int]]:
     return done
 
 
-def given_up(view: View) -> set[str]:
+def given_up(view: View, weights: Sequence[float] | None = None) -> set[str]:
     """Stacks that are not visited again, because their reliability is in doubt."""
-    return set(in_doubt(view, range(CERTIFYING)))
+    return set(in_doubt(view, range(CERTIFYING), weights))
 
 
 def standing(

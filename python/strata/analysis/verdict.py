@@ -10,7 +10,7 @@ from strata.analysis.estimate import Estimate
 from strata.model import View, WorkloadView
 
 _SPEED_UNITS = frozenset({"iops", "s", "ms", "us", "ns", "min", "h", "tps", "qps"})
-PREDICTED = " (predicted, never built)"  # after the name of a stack
+ALONE = "It is the only one left; nothing was compared."  # the others are set aside
 _NAMED = 4  # more stacks than this are counted, not named
 
 
@@ -23,6 +23,8 @@ class Facts:
     best: str | None
     rounds: int  # most visits that a ranked stack has
     rounds_needed: int | None
+    without_ratio: frozenset[str]  # stacks with a figure of 0 or less
+    set_aside: int  # stacks whose reliability is in doubt
 
 
 def sentences(view: View, facts: Facts) -> tuple[str, ...]:
@@ -48,7 +50,8 @@ def _headline(view: View, facts: Facts) -> str:
     if not others:
         if facts.best is None:
             return f"Not settled: only {leader[0]} has been measured so far."
-        return f"Best: {leader[0]}. It is the only stack with figures; nothing was compared."
+        alone = ALONE if facts.set_aside else "It is the only stack with figures; nothing was compared."
+        return f"Best: {leader[0]}. {alone}"
     open_ones = [row[0] for row in others if row[2] in ("undecided", "better")]
     equals = [row[0] for row in others if row[2] == "equivalent"]
     margin = percent(view.rule.within)
@@ -107,7 +110,9 @@ def _what_to_do(view: View, facts: Facts) -> str:
             f"At the present spread about {facts.rounds_needed} {repeats} would settle it: "
             f"run again with --{repeats} {facts.rounds_needed}."
         )
-    if any(row[1] is None or row[1].low is None for row in facts.rows):
+    if facts.without_ratio.isdisjoint(row[0] for row in facts.rows) and any(
+        row[1] is None or row[1].low is None for row in facts.rows
+    ):
         return (
             f"Some stacks have fewer than two {repeats} in common with the leader: see what failed, "
             f"then run again with --{repeats} {max(5, facts.rounds + 3)}."

@@ -37,11 +37,13 @@ def model_of(directory: Path, *, series: bool = True, weights: str | None = None
     `weights`: as the user wrote them. Raises BadInput.
     """
     from strata import report
-    from strata.analysis import checks, doubts, modelled, objective, preconditioned
+    from strata.analysis import checks, doubts, instruments, modelled, objective, preconditioned
 
     view = reader.view(directory, series=series)
     weighed = None if weights is None else _parsed(weights, view)
-    cautions = (*doubts.warnings(view, weighed), *preconditioned.warnings(view), *checks.warnings(view))
+    # A doubt is of what is ranked: an instrument is never the choice.
+    doubted = doubts.warnings(instruments.choosable(view), weighed)
+    cautions = (*doubted, *preconditioned.warnings(view), *checks.warnings(view))
     shown = weighed or (objective.weights_of(view) if view.rule.objective else None)
     return report.build(view, modelled.ranking(view, weighed), cautions, shown, _risks(view))
 
@@ -68,7 +70,7 @@ def _parsed(weights: str, view: View) -> tuple[float, ...]:
 
 
 def _front(directory: Path, metrics: str, as_json: bool) -> None:
-    from strata.analysis import objective, pareto
+    from strata.analysis import objective, pareto, reliability
 
     view = reader.view(directory)
     try:
@@ -84,6 +86,8 @@ def _front(directory: Path, metrics: str, as_json: bool) -> None:
         output.out(f"  {member.probability:5.0%}  {member.stack}  ({_shown(member.figures)})")
     for unjudged in front.unjudged:
         output.out(f"      -  {unjudged.stack}  ({_shown(unjudged.figures)})")
+    for said in reliability.failure_sentences(view, front.doubtful):
+        output.out(said)
     if front.without:
         output.out(f"Without figures of all of them: {', '.join(front.without)}.")
 

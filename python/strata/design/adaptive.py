@@ -29,7 +29,7 @@ from strata.analysis.additive import (
 from strata.analysis.belief import FEWEST_VISITS, Belief, believe, visits_to_go
 from strata.analysis.evidence import CERTIFYING, Evidence, evidence
 from strata.analysis.objective import objective_of
-from strata.analysis.verdict import PREDICTED, probability
+from strata.analysis.verdict import probability
 from strata.design import Batch, certify, fronts, stopped, used_up
 from strata.model import View
 from strata.units import human_time
@@ -231,8 +231,9 @@ def next_batch(
             if fresh:
                 return _certification(fresh, fresh[0][0], seconds_left, seconds_per_visit)
         return stopped(f"Stopped: {lead} is the one to choose, {sure}; {rule.confidence:.2f} was asked for.")
-    named = lead if belief.chosen in found.readings.stack else lead + PREDICTED
-    text = f"{named} leads, {sure}; {len(belief.tied)} of {len(found.stacks)} stacks may be as good."
+    text = (
+        f"{found.named(belief.chosen)} leads, {sure}; {len(belief.tied)} of {len(found.stacks)} stacks may be as good."
+    )
     visits = [found.stacks[k] for k in decided.visits]
     after = None if decided.to_go is None else max(decided.to_go - len(visits), 0)
     return _within_budget(view, visits, text, after, seconds_left, seconds_per_visit)
@@ -245,7 +246,7 @@ def _for_front(
     if not wanted:
         return stopped(f"Stopped: all {fronts.visits_wanted(view, found)} visits for the front of {asked} are made.")
     text = f"Visits where it is least sure who is on the front of {asked}."
-    left = fronts.visits_wanted(view, found) - view.visits_done - len(wanted)
+    left = fronts.visits_wanted(view, found) - fronts.visits_made(view, found) - len(wanted)
     visits = [found.stacks[k] for k in wanted]
     return _within_budget(view, visits, text, max(left, 0), seconds_left, seconds_per_visit)
 

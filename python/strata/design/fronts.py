@@ -31,9 +31,16 @@ def visits_wanted(view: View, found: Evidence) -> int:
     return VISITS_PER_STACK[view.rule.confidence >= 0.9] * found.eligible.size
 
 
+def visits_made(view: View, found: Evidence) -> int:
+    """Of the stacks that are still eligible: what was spent on others is no visit of these."""
+    able = {found.stacks[k] for k in found.eligible}
+    visits = {trial.visit for trial in view.trials if trial.stack in able}
+    return len(visits | {visit.visit for visit in view.failed if visit.stack in able})
+
+
 def next_visits(view: View, found: Evidence, names: Sequence[str]) -> list[int]:
     """The stacks to visit, at most a batch; empty when all visits are made or no metric has a figure yet."""
-    left = visits_wanted(view, found) - len({trial.visit for trial in view.trials} | {f.visit for f in view.failed})
+    left = visits_wanted(view, found) - visits_made(view, found)
     readings = [each for each in (_readings(view, found, name) for name in names) if len(each)]
     if left <= 0 or not readings:
         return []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from strata.analysis.survivors import raced, tried
+from strata.analysis.survivors import Standing, raced, tried
 from strata.design import Batch, stopped, used_up
-from strata.model import View
+from strata.model import Rule, View
 from strata.units import human_time
 
 MOST_ROUNDS = 40
@@ -27,7 +27,7 @@ def next_batch(
     done, now = tried(view), raced(view, stacks)
     alive = [stacks[k] for k in now.alive]
     if now.settled or not alive or (now.rounds >= 2 and len(alive) < 2):
-        return stopped(_settled(stacks, now.leader, alive, now.rounds, view.rule.within, view.rule.confidence))
+        return stopped(_settled(stacks, now, view.rule))
     # The round that was begun last may not be over: then what is left of it comes first.
     begun = 1 + max((max(numbers) for numbers in done.values()), default=-1)
     number = max(begun - 1, 0)
@@ -53,10 +53,12 @@ def next_batch(
     return Batch(visits, False, f"Round {now.rounds + 1} of the race: {len(alive)} of {len(stacks)} stacks are left.")
 
 
-def _settled(
-    stacks: Sequence[str], leader: int | None, alive: Sequence[str], rounds: int, within: float, confidence: float
-) -> str:
-    if leader is None:
+def _settled(stacks: Sequence[str], now: Standing, rule: Rule) -> str:
+    if now.leader is None:
         return "Stopped: no stack gave a figure."
-    rest = "it is the only one left" if len(alive) < 2 else f"all {len(alive)} that are left are within {within:.2g}"
-    return f"Stopped after {rounds} rounds: {stacks[leader]} leads and {rest}, at a confidence of {confidence:.0%}."
+    leads = f"Stopped after {now.rounds} rounds: {stacks[now.leader]}"
+    if not now.compared:
+        return f"{leads} is the only one left; nothing was compared."
+    left = len(now.alive)
+    rest = "it is the only one left" if left < 2 else f"all {left} that are left are within {rule.within:.2g}"
+    return f"{leads} leads and {rest}, at a confidence of {rule.confidence:.0%}."

@@ -88,6 +88,15 @@ def test_what_is_in_one_run_only_is_noted() -> None:
     assert any("Only in made up" in note and "b" in note for note in found.notes)
 
 
+def test_a_stack_with_a_figure_of_zero_is_noted() -> None:
+    """It has no ratio, and was left out without a word: of the table, the places and the pairs."""
+    first, second = exact({"a": [100.0, 101.0], "b": [0.0, 50.0]}), exact({"a": [100.0, 101.0], "b": [40.0, 50.0]})
+    found = between.runs(first, second)
+    assert [cell.stack for cell in found.tables[0].cells] == ["a"]
+    assert found.notes == (f"{IOPS.text}: no ratio of iops for b, because a figure is 0 or less.",)
+    assert not between.runs(second, second).notes
+
+
 def test_the_same_workload_with_other_arguments_is_not_compared() -> None:
     other = replace(IOPS, text="fio/rand(size=2G)")
     one = view(["a"], [trial("a", 0, {"iops": 1.0}), trial("a", 0, {"run_time": 1.0}, workload=TIME.text)],

@@ -122,6 +122,12 @@ def test_a_stack_whose_reliability_is_in_doubt_is_on_no_front() -> None:
     assert found.doubtful == {"calm": "2 of 5 visits failed, first cause: mkfs failed"}
 
 
+def test_a_stack_that_failed_in_its_only_visit_is_not_counted_as_never_built() -> None:
+    view_ = campaign()
+    lost = replace(view_, stacks=(*view_.stacks, "lost"), failed=(FailedVisit(900, "lost", 0, "mkfs failed"),))
+    assert "never built" not in front(lost, ["iops", "p99"]).sentence
+
+
 def test_dominance_needs_more_than_the_margin() -> None:
     level = np.array([[1.0, 1.0], [0.99, 1.0], [0.5, 0.9], [0.4, 2.0]])
     assert on_front(level, 0.03).tolist() == [1, 1, 0, 1]

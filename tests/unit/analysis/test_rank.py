@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.analysis.cells import effects, primary_table
+from strata.analysis.cells import effects
 from strata.analysis.checks import warnings
 from strata.analysis.compare import LARGEST_WEIGHT, pairwise, prior
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.modelled import ranking
 from strata.analysis.rank import Ranking, rank
-from strata.model import Design, FailedVisit, Metric, Outcome, Rule, Skipped, Testbed, View, WorkloadView
+from strata.analysis.scale import primary_table
+from strata.model import Design, FailedVisit, Metric, Outcome, Rule, Skipped, Testbed, TrialResult, View, WorkloadView
 
 from .noisy_views import IOPS, TIME, campaign, exact, trial, view
 
@@ -263,7 +264,7 @@ def test_a_stack_without_a_figure_under_one_workload_is_not_ranked() -> None:
     assert seen.unranked[0].metrics[IOPS.text]["iops"].n == 3
 
 
-def test_a_figure_of_zero_is_compared_by_differences_and_the_verdict_says_so() -> None:
+def test_a_figure_of_zero_has_a_place_below_the_others_and_the_verdict_says_so() -> None:
     higher = rank(exact({"a": [1.0, 2.0], "b": [0.0, 0.0]}))
     assert [row.stack for row in higher.rows] == ["a", "b"]
     visits = {"zero": [0.0, 0.0, 0.0, 4.0, 5.0], "three": [3.0] * 5}
@@ -276,7 +277,57 @@ def test_a_figure_of_zero_is_compared_by_differences_and_the_verdict_says_so() -
         lower = ranking(view(list(visits), trials, workloads=(TIME,), rule=Rule(design=design)))
         assert lower.leader == "zero", design
         (zeros,) = [each for each in lower.sentences if each.startswith(TIME.text)]
-        assert "3 figures of run_time are 0 or less" in zeros and "by differences" in zeros
+        assert "3 figures of run_time are 0 or less (zero)" in zeros and "asinh(figure / 0.3 s)" in zeros
+        assert [row.ratio is None for row in lower.rows] == [False, True], "no ratio to a figure of 0"
+
+
+@pytest.mark.parametrize("design", ["rounds", "race", "adaptive"])
+def test_a_figure_of_zero_leaves_the_comparison_of_the_others_as_it_was(design: Design) -> None:
+    """One 0 of the stack that is worst by far made 1 and 2 ms a tie, as shares of what is usual (100 ms)."""
+    usual = {"a": 1.0, "b": 2.0, "c": 100.0, "d": 120.0, "e": 150.0}
+    trials = [
+        trial(
+            stack, n, {"run_time": time * (1 + 0.004 * ((3 * n + place) % 5))}, workload=TIME.text, visit=10 * n + place
+        )
+        for n in range(8)
+        for place, (stack, time) in enumerate(usual.items())
+    ]
+
+    def seen(changed: list[TrialResult]) -> Ranking:
+        return ranking(view(list(usual), changed, workloads=(TIME,), rule=Rule(design=design, confidence=0.95)))
+
+    before, after = seen(trials), seen([replace(trials[4], metrics={"run_time": 0.0}), *trials[:4], *trials[5:]])
+    assert before.leader == after.leader == "a"
+    assert "b" not in after.tied
+    was, now = (next(row.ratio for row in found.rows if row.stack == "b") for found in (before, after))
+    assert was is not None and now is not None
+    assert now.point == pytest.approx(was.point, rel=0.01)
+    assert "e" not in {row.stack for row in after.rows if row.ratio is not None}
+
+
+def test_a_figure_of_zero_of_a_stack_that_is_set_aside_changes_nothing_and_is_not_said() -> None:
+    """It turned the order of the others, which then were 58 times apart in place of 1.1."""
+    speeds = {"a": (100.0, 1.0), "b": (60.0, 2.0), "c": (10.0, 1.0), "fails": (10.0, 1.0)}
+
+    def seen(zero: bool) -> Ranking:
+        trials = []
+        for n in range(8):
+            for stack, (fast, slow) in speeds.items():
+                broken = stack == "fails" and n % 2 == 0
+                figures = {IOPS.text: 0.0 if zero and stack == "fails" else fast + n % 3, TIME.text: 9.0 / slow}
+                for load, value in figures.items():
+                    failed = broken and load == TIME.text
+                    name = "iops" if load == IOPS.text else "run_time"
+                    outcome = Outcome.FAILED if failed else Outcome.OK
+                    trials.append(trial(stack, n, {} if failed else {name: value}, workload=load, outcome=outcome))
+        return rank(view(list(speeds), trials, workloads=(IOPS, TIME)))
+
+    before, after = seen(False), seen(True)
+    assert [row.stack for row in after.rows] == [row.stack for row in before.rows] == ["b", "a", "c"]
+    for was, now in zip(before.rows, after.rows, strict=True):
+        assert was.ratio is not None and now.ratio is not None
+        assert now.ratio.point == pytest.approx(was.ratio.point, rel=0.01)
+    assert not any(IOPS.text in each and "0 or less" in each for each in after.sentences)
 
 
 @pytest.mark.parametrize("design", ["rounds", "race", "adaptive"])
@@ -298,6 +349,54 @@ def test_a_stack_that_fails_often_is_not_best_in_any_design(design: Design) -> N
     said = " ".join(seen.sentences)
     assert "Not to be chosen, because its reliability is in doubt: fails (4 of 10 visits failed" in said
     assert "Compared by the visits with a figure under every workload: once (1 of 10 visits failed)." in said
+
+
+@pytest.mark.parametrize("design", ["rounds", "race", "adaptive"])
+def test_who_is_left_alone_by_failures_was_compared_with_nobody(design: Design) -> None:
+    """The others are two and three times as fast, and are set aside: it was called the best of all, at 95 %."""
+    speeds = {"a": 100.0, "b": 200.0, "c": 300.0}
+    trials = []
+    for n in range(6):
+        for stack, speed in speeds.items():
+            broken = stack != "a" and n in (3, 4)
+            outcome = Outcome.FAILED if broken else Outcome.OK
+            trials.append(trial(stack, n, {"iops": speed + n}, outcome=outcome, reason="exit 1" if broken else None))
+    seen = ranking(view(list(speeds), trials, rule=Rule(design=design, confidence=0.95)))
+    assert seen.sentences[0] == "Best: a. It is the only one left; nothing was compared."
+    trials += [trial("d", n, {"iops": 50.0 + n}) for n in range(6)]
+    seen = ranking(view([*speeds, "d"], trials, rule=Rule(design=design, confidence=0.95)))
+    assert seen.best == "a"
+    assert "only one left" not in seen.sentences[0]
+    if design == "race":
+        assert seen.sentences[0] == "Best: a. At 95 %, none of the stacks not set aside is more than 3 % better."
+
+
+def test_a_visit_with_every_figure_did_not_fail_because_the_stack_could_not_be_removed() -> None:
+    trials = [
+        trial(stack, n, {"iops": speed + n}, visit=2 * n + place)
+        for n in range(5)
+        for place, (stack, speed) in enumerate({"a": 200.0, "b": 100.0}.items())
+    ]
+    stuck = [FailedVisit(2 * n, "a", n, "the stack could not be removed: busy") for n in (0, 1)]
+    seen = rank(view(["a", "b"], trials, failed=stuck))
+    assert seen.best == "a"
+    assert not any("reliability is in doubt" in said or "visits failed" in said for said in seen.sentences)
+
+
+@pytest.mark.parametrize("design", ["rounds", "race", "adaptive"])
+def test_a_workload_that_weighs_nothing_sets_no_stack_aside(design: Design) -> None:
+    trials = []
+    for n in range(6):
+        for stack, speed in (("a", 200.0), ("b", 100.0), ("c", 90.0)):
+            trials.append(trial(stack, n, {"iops": speed + n}))
+            outcome, reason = (Outcome.FAILED, "no space left") if stack == "a" else (Outcome.OK, None)
+            figures = {} if stack == "a" else {"run_time": 0.0}
+            trials.append(trial(stack, n, figures, workload=TIME.text, outcome=outcome, reason=reason))
+    run = view(["a", "b", "c"], trials, workloads=(IOPS, TIME), rule=Rule(design=design))
+    seen = ranking(run, (1.0, 0.0))
+    assert seen.best == "a"
+    assert not any("no space left" in said or "0 or less" in said for said in seen.sentences)
+    assert "Not to be chosen, because its reliability is in doubt: a" in " ".join(ranking(run).sentences)
 
 
 def test_common_rounds_are_compared_and_levels_are_fitted() -> None:

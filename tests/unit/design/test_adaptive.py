@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.analysis import additive, doubts
-from strata.analysis.belief import believe, unexplained
-from strata.analysis.evidence import CERTIFYING
+from strata.analysis.belief import believe, unexplained, visits_to_go
+from strata.analysis.evidence import CERTIFYING, belief_of, evidence
 from strata.analysis.modelled import ranking
 from strata.design.adaptive import apart, decide, next_batch, start
-from strata.model import Rule, Skipped, View, WorkloadView
+from strata.model import Metric, Rule, Skipped, View, WorkloadView
 
 from .learning import LOAD, SPEED, campaign, empty, grid, ran_in_vain, visited
 
@@ -402,6 +402,66 @@ def test_a_stack_that_ties_unseen_is_marked_as_predicted() -> None:
                 assert f"{stack} (predicted, never built)" in said
     for weights in (None, (1.0,)):
         assert [caution.kind for caution in doubts.warnings(view, weights)].count("predicted") == 1
+
+
+def test_a_stack_that_failed_in_its_only_visit_is_not_called_never_built() -> None:
+    """The likely best by its parts: it was called "predicted, never built", and its failure was named nowhere."""
+    view, chance = empty(grid(4, 4), RULE), random.Random(3)
+    for stack in view.stacks:
+        level = 0.1 * sum(int(part) for part in stack.split("-"))
+        view = visited(view, 0, stack, {} if stack == "3-3" else {"w": math.exp(level + chance.gauss(0, 0.03))})
+    seen = ranking(view)
+    assert seen.leader == "3-3", "this seed no longer shows it"
+    said = " ".join(seen.sentences)
+    assert "never built" not in said
+    assert "3-3 (predicted, failed) leads" in said
+    assert "Not compared: 3-3 failed in its only visit: mkfs failed." in seen.sentences
+    (reason,) = [loser.reason for loser in seen.unranked]
+    assert reason.startswith("It failed in its only visit: mkfs failed. Predicted, not measured, by")
+    assert "3-3 (predicted, failed) leads" in next_batch(view, view.stacks).decision
+    (doubt,) = [each.text for each in doubts.warnings(view) if each.kind == "predicted"]
+    assert "failed in every visit" in doubt and "never built" not in doubt
+
+
+def test_visits_to_go_are_counted_without_stacks_that_may_not_be_chosen() -> None:
+    """One that is set aside is ahead of all, so that no number of visits made any other the best."""
+    view, chance = empty(STACKS, RULE), random.Random(6)
+    for n in range(2):
+        for stack in STACKS:
+            failed = stack == BEST and n
+            view = visited(view, n, stack, {} if failed else {"w": math.exp(good(stack) + chance.gauss(0, 0.06))})
+    for n in (2, 3):
+        view = visited(view, n, BEST, {} if n == 2 else {"w": math.exp(good(BEST) + 0.6)})
+    seen = ranking(view)
+    assert "Not to be chosen, because its reliability is in doubt: " + BEST in " ".join(seen.sentences)
+    found = evidence(view)
+    posterior = found.posterior()
+    belief = belief_of(found, posterior, RULE.within, 1)
+    margin, share = -math.log1p(-RULE.within), RULE.confidence
+    assert belief.sure < share, "this seed no longer shows it"
+    assert visits_to_go(belief, posterior.visits, margin, share) is not None
+    assert "about" in " ".join(seen.sentences)
+
+
+@pytest.mark.parametrize("broken", [0, 4, 6])
+def test_a_front_is_given_its_visits_whatever_was_spent_on_stacks_that_fail(broken: int) -> None:
+    """It ended when 2 visits for each stack left were made in all, those that failed among them."""
+    higher, lower = Metric("iops", "IOPS", "higher"), Metric("lat", "ms", "lower")
+    load = WorkloadView("w", "w", higher, {"iops": higher, "lat": lower})
+    stacks = {f"s{k}": {"kind": str(k)} for k in range(10)}
+    bad, chance = list(stacks)[:broken], random.Random(3)
+    view = replace(empty(stacks, replace(RULE, objective="pareto:iops,lat")), workloads=(load,))
+    while not (batch := next_batch(view, view.stacks)).stop:
+        for number, stack in batch.visits:
+            figures = {} if stack in bad else {"w": math.exp(0.05 * int(stack[1:]) + chance.gauss(0, 0.05))}
+            view = visited(view, number, stack, figures)
+            if figures:
+                made = {**view.trials[-1].metrics, "lat": 5 * math.exp(chance.gauss(0, 0.05))}
+                view = replace(view, trials=(*view.trials[:-1], replace(view.trials[-1], metrics=made)))
+        assert view.visits_done < 60, "it does not stop"
+    able = [trial for trial in view.trials if trial.stack not in bad]
+    assert len(able) == 2 * (10 - broken)
+    assert f"all {len(able)} visits for the front" in batch.decision
 
 
 def test_cautions_are_of_the_weights_that_are_asked_for() -> None:

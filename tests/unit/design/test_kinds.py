@@ -7,7 +7,10 @@ import os
 import numpy as np
 import pytest
 
+from strata.analysis import evidence
+from strata.design.simulate import kinds
 from strata.design.simulate.kinds import KINDS, Kind, Machine, Result, campaign
+from strata.model import View
 
 CAMPAIGNS = int(os.environ.get("STRATA_CALIBRATE", "0"))
 FIRST_SEED = 20_000
@@ -34,6 +37,25 @@ def test_a_stack_that_always_fails_one_workload_is_set_aside_after_two_visits(ki
     assert [each.set_aside for each in every] == [1] * len(every)
     # Two may be in the batch in which the second failure is seen.
     assert max(each.set_aside_visits for each in every) <= 4
+
+
+def test_a_healthy_best_stack_that_was_set_aside_by_chance_makes_the_campaign_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was counted as right, against those that were left."""
+    kind, seed = Kind(), 20_034  # the best is 6 % ahead
+    best = int(np.argmax(Machine(kind, seed).truth.level))
+    without = campaign(kind, seed)
+    assert without.settled and not without.wrong
+
+    def doubted(view: View, *_: object) -> dict[str, str]:
+        stack = view.stacks[best]
+        return {stack: "by chance"} if any(trial.stack == stack for trial in view.trials) else {}
+
+    for module in (kinds, evidence):
+        monkeypatch.setattr(module, "in_doubt", doubted)
+    aside = campaign(kind, seed)
+    assert (aside.settled, aside.set_aside, aside.wrong) == (True, 1, True)
 
 
 def test_workloads_of_a_visit_share_as_much_of_their_noise_as_the_kind_says() -> None:

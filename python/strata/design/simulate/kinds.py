@@ -77,7 +77,7 @@ class Result:
     hours: float
     visits: int
     settled: bool
-    wrong: bool  # the stack named is more than the margin below the best of those that are not set aside
+    wrong: bool  # the stack named is more than the margin below the best but the one that always fails
     held: float  # share of the stated intervals that hold the truth
     set_aside: int  # stacks
     set_aside_visits: int  # of these stacks
@@ -150,7 +150,7 @@ def campaign(kind: Kind, seed: int, confidence: float = 0.95) -> Result:
     # What is stated is of this day; under three times the usual drift the long run is something else.
     level = machine.level_of_the_day() if kind.drift > 1 else machine.truth.level
     aside = [place[stack] for stack in in_doubt(view)]
-    able = np.delete(level, aside)
+    able = np.delete(level, [machine.failing] if kind.failing else [])
     leader = level[place[found.leader]] if found.leader is not None else -math.inf
     held = [
         math.log(row.ratio.low) <= level[place[row.stack]] - leader <= math.log(row.ratio.high)
