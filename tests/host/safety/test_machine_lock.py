@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from strata.errors import Refused
 from strata.hosts.base import Host
 from strata.hosts.local import LocalHost, engine_path
 from strata.hosts.served import ServedHost
@@ -85,6 +87,36 @@ def test_one_that_was_killed_keeps_nobody_waiting(folder: str) -> None:
     entered = threading.Event()
     waited(LocalHost(UUIDS[0]), folder, "the run in /b", [], entered).join(60)
     assert entered.is_set()
+
+
+def programs(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
+    """Leave commands no other programs in PATH than those that the lock needs but flock, and these shell scripts."""
+    folder.mkdir()
+    for name in {"sh", "id", "mkdir", "rmdir", "cat", "env", "setsid", "tail", "tr", "grep", "sleep"} - scripts.keys():
+        (folder / name).symlink_to(str(shutil.which(name)))
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("scripts", "reason"),
+    [({}, "flock: not found"), ({"flock": "echo \"flock: invalid option -- 'w'\" >&2; exit 1"}, "invalid option")],
+    ids=["missing", "of BusyBox"],
+)
+def test_a_flock_that_cannot_lock_is_refused(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripts: dict[str, str], reason: str
+) -> None:
+    def waits(text: str) -> None:
+        pytest.fail(f"it would wait without end: {text}")
+
+    programs(tmp_path / "bin", monkeypatch, **scripts)
+    with (
+        pytest.raises(Refused, match=rf"{reason}.*\. .*flock of util-linux"),
+        machine_lock.held(LocalHost(UUIDS[0]), "the run in /a", waits, folder),
+    ):
+        pass
 
 
 def test_a_visit_takes_the_lock(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
