@@ -130,8 +130,17 @@ class LastingSites:
         return GuestLook((ONLY_HERE,)) if self.look_at_own is None else self.look_at_own(facts)
 
     @contextmanager
-    def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
+    def alone(self) -> Iterator[None]:
+        """Wait for the visit of another run on this machine; none begins before the block ends.
+
+        Raises Refused, Interrupted.
+        """
         with machine_lock.held(self.host, self.name, self.say):
+            yield
+
+    @contextmanager
+    def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
+        with self.alone():
             # Somebody may have taken a device since the last visit, or put another in its place.
             usable = claims.claim(self.host, disks, wipe=())
             if self.host.run(Command(("sh", "-c", _OWN_DIRECTORY, "sh", self.work_dir)), check=False).exit_code:

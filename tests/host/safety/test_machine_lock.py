@@ -13,14 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from strata.errors import Refused
+from strata.errors import Interrupted, Refused
 from strata.hosts.base import Host
 from strata.hosts.local import LocalHost, engine_path
 from strata.hosts.served import ServedHost
 from strata.hosts.stdio import StdioChannel
-from strata.model import Stack
-from strata.run import machine_lock, sites
+from strata.model import Command, Stack, Testbed
+from strata.run import machine_lock, sites, testbeds
+from strata.run.progress import Noted, Progress
+from strata.run.signals import Interrupts
 from strata.run.sites import LastingSites
+from strata.store.writer import Store
 
 pytestmark = pytest.mark.host
 
@@ -119,10 +122,80 @@ def test_a_flock_that_cannot_lock_is_refused(
         pass
 
 
-def test_a_visit_takes_the_lock(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def lock_of_runs(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs take the lock of this test, not that of the machine."""
     held = machine_lock.held
     monkeypatch.setattr(sites.machine_lock, "held", lambda host, name, say: held(host, name, say, folder))
+
+
+@pytest.mark.usefixtures("lock_of_runs")
+def test_a_visit_takes_the_lock(folder: str, tmp_path: Path) -> None:
     one = LastingSites(LocalHost(UUIDS[0]), UUIDS[0], str(tmp_path / "work"), name="the run in /a", say=pytest.fail)
     with one.site(Stack("", None, {}), (), 1, 1):  # type: ignore[arg-type]
         taken = machine_lock._take(LocalHost(UUIDS[1]), folder, "the run in /b")
     assert (taken.exit_code, taken.stdout) == (machine_lock._TAKEN, "the run in /a\n")
+
+
+def killed_run(directory: Path, undo: Command) -> Store:
+    """A run on this machine that was killed after a step of a visit."""
+    store = Store.create(
+        directory,
+        name="a",
+        about="",
+        source="",
+        fingerprint="f",
+        description={"testbed": "local"},
+        seed=1,
+        version="0",
+        now=1.0,
+        testbed=Testbed(),
+    )
+    store.journal(None, "scheduler", "set the scheduler", Command(("true",)), undo, 2.0)
+    return store
+
+
+@pytest.mark.usefixtures("lock_of_runs")
+def test_a_killed_run_is_undone_between_visits_of_others(tmp_path: Path) -> None:
+    undone = tmp_path / "undone"
+    store = killed_run(tmp_path / "run", Command(("touch", str(undone))))
+    waits = threading.Event()
+    texts: list[str] = []
+
+    def listen(progress: Progress) -> None:
+        if isinstance(progress, Noted):
+            texts.append(progress.text)
+            waits.set()
+
+    def clean() -> None:
+        testbeds.clean(store, Interrupts(), listen)
+        waits.set()
+
+    thread = threading.Thread(target=clean)
+    with machine_lock.held(LocalHost(UUIDS[1]), "the run in /b", pytest.fail):
+        thread.start()
+        assert waits.wait(60)
+        there_during_the_visit = undone.exists()
+    thread.join(60)
+    store.close()
+    assert not there_during_the_visit
+    assert texts == ["waits for the run in /b, which makes a visit on this machine now"]
+    assert undone.exists()
+
+
+@pytest.mark.usefixtures("lock_of_runs")
+def test_waiting_to_undo_can_be_interrupted(tmp_path: Path) -> None:
+    store = killed_run(tmp_path / "run", Command(("true",)))
+    interrupts = Interrupts()
+
+    def interrupt(progress: Progress) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with (
+        machine_lock.held(LocalHost(UUIDS[1]), "the run in /b", pytest.fail),
+        interrupts.listening(),
+        pytest.raises(Interrupted),
+    ):
+        testbeds.clean(store, interrupts, interrupt)
+    assert len(store.to_undo()) == 1
+    store.close()
