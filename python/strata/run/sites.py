@@ -150,7 +150,7 @@ class LastingSites:
                 )
             for disk, given in zip(usable, disks, strict=True):
                 if given.device is not None:
-                    claims.discard(self.host, disk)
+                    claims.discard(self.host, given, str(disk.device))
             yield Site(self.host, tuple(usable), self.work_dir, self.uuid, attempt)
 
     def now(self) -> float:
