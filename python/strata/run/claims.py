@@ -33,6 +33,16 @@ _DISCARDS = ("lsblk", "--bytes", "--nodeps", "--noheadings", "--output", "DISC-M
 # A large disk that discards slowly.
 _DISCARD_S = 1800.0
 
+# $1 the node of a loop device or of a partition of one. Prints a word when its file has no hole or cannot be examined.
+_PREALLOCATED = """\
+for of in "/sys/class/block/${1##*/}" "/sys/class/block/${1##*/}/.."; do
+  [ -r "$of/loop/backing_file" ] || continue
+  file=$(cat "$of/loop/backing_file")
+  [ ! -b "$file" ] || continue
+  blocks=$(stat --dereference --format=%b -- "$file") && bytes=$(stat --dereference --format=%s -- "$file") &&
+    [ $((blocks * 512)) -lt "$bytes" ] || echo preallocated
+done"""
+
 # udev, blkid and `btrfs device scan` open every device for a moment, udev just after anything was written to it.
 # So a device that is merely open is looked at again.
 _PAUSES_S = (0.1, 0.2, 0.4, 0.8)
@@ -153,6 +163,13 @@ def wipe(host: Host, disk: Disk) -> None:
     _blank(host, disk, "--wipe")
 
 
+def is_preallocated(host: Host, node: str) -> bool:
+    """Whether it is a loop device, or a partition of one, whose file has all its blocks: a discard would free them."""
+    if not node.startswith("/dev/loop"):
+        return False
+    return bool(device_use.read(host, "sh", "-c", _PREALLOCATED, "sh", node).strip())
+
+
 def discard(host: Host, disk: Disk, node: str) -> None:
     """Discard all of a claimed disk, where it can discard: each visit starts on flash in the same state, whatever is
     built on it. `node`: where `claim` found it.
@@ -161,7 +178,7 @@ def discard(host: Host, disk: Disk, node: str) -> None:
 
     Raises Refused when somebody took it or put something on it, or it does not do what it says it can.
     """
-    if device_use.read(host, *_DISCARDS, node).split() in ([], ["0"]):
+    if disk.keep_blocks or device_use.read(host, *_DISCARDS, node).split() in ([], ["0"]):
         return
     (usable,) = claim(host, [disk], wipe=())
     try:
