@@ -29,7 +29,9 @@ _IS_HOLDER = """is_holder() { tr '\\0' ' ' 2>/dev/null < "/proc/$1/cmdline" | gr
 _TAKE = f"""\
 [ "$(id -u)" = 0 ] || exit 0
 umask 077
-mkdir -p -- "$1" && exec 9>>"$1/lock" || exit 1
+# Who claims devices may remove the empty folder in between. `command`: a failed `exec` alone would end this shell.
+open_lock() {{ mkdir -p -- "$1" && command exec 9>>"$1/lock"; }}
+open_lock "$1" 2>/dev/null || open_lock "$1" || exit 1
 flock -E {_TAKEN} -w "$2" 9
 case $? in 0) ;; {_TAKEN}) cat -- "$1/holder"; exit {_TAKEN} ;; *) exit 1 ;; esac
 printf '%s\\n' "$3" > "$1/holder"

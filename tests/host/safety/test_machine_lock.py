@@ -122,6 +122,17 @@ def test_a_flock_that_cannot_lock_is_refused(
         pass
 
 
+def test_a_folder_that_goes_before_the_lock_is_made_is_made_again(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Who claims devices removes the folder when it is empty.
+    once = f'"{shutil.which("mkdir")}" "$@" && [ -e "{tmp_path}/once" ] || {{ >"{tmp_path}/once"; rmdir "{folder}"; }}'
+    programs(tmp_path / "bin", monkeypatch, mkdir=once, flock=f'exec "{shutil.which("flock")}" "$@"')
+    with machine_lock.held(LocalHost(UUIDS[0]), "the run in /a", pytest.fail, folder):
+        assert (tmp_path / "once").exists()
+        assert (Path(folder) / "lock").exists()
+
+
 @pytest.fixture
 def lock_of_runs(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs take the lock of this test, not that of the machine."""
