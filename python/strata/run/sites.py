@@ -90,7 +90,8 @@ class Sites(Protocol):
         """Unix time, seconds: when things happened, for the store."""
 
     def elapsed(self) -> float:
-        """Seconds of a clock that nobody sets, from any beginning: for budgets, and how long something took."""
+        """Seconds of a clock that nobody sets, from any beginning: for budgets, and how long something took. The wait
+        for visits of other runs does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class LastingSites:
     look_at_own: Callable[[Facts], GuestLook] | None = None
     name: str = "another run"  # of the run, for others that wait for its visit
     say: Callable[[str], None] = lambda text: None
+    waits_s: list[float] = field(default_factory=list)  # each wait for the visit of another run
 
     def variant(self, stack: Stack) -> str:
         return ""
@@ -135,7 +137,9 @@ class LastingSites:
 
         Raises Refused, Interrupted.
         """
+        began_s = self.stopwatch()
         with machine_lock.held(self.host, self.name, self.say):
+            self.waits_s.append(self.stopwatch() - began_s)
             yield
 
     @contextmanager
@@ -157,4 +161,4 @@ class LastingSites:
         return self.clock()
 
     def elapsed(self) -> float:
-        return self.stopwatch()
+        return self.stopwatch() - sum(self.waits_s)

@@ -148,6 +148,36 @@ def test_a_visit_takes_the_lock(folder: str, tmp_path: Path) -> None:
     assert (taken.exit_code, taken.stdout) == (machine_lock._TAKEN, "the run in /a\n")
 
 
+@pytest.mark.usefixtures("lock_of_runs")
+def test_the_wait_for_another_visit_is_not_of_the_budget(tmp_path: Path) -> None:
+    time_s = 5.0
+    waits, ready, end = threading.Event(), threading.Event(), threading.Event()
+    one = LastingSites(
+        LocalHost(UUIDS[0]),
+        UUIDS[0],
+        str(tmp_path / "work"),
+        stopwatch=lambda: time_s,
+        say=lambda text: waits.set(),
+    )
+    began_s = one.elapsed()
+
+    def visit() -> None:
+        with one.site(Stack("", None, {}), (), 1, 1):  # type: ignore[arg-type]
+            ready.set()
+            end.wait(60)
+
+    thread = threading.Thread(target=visit)
+    with machine_lock.held(LocalHost(UUIDS[1]), "the run in /b", pytest.fail):
+        thread.start()
+        assert waits.wait(60)
+        time_s += 1000.0
+    assert ready.wait(60)
+    time_s += 7.0
+    end.set()
+    thread.join(60)
+    assert one.elapsed() - began_s == 7.0
+
+
 def killed_run(directory: Path, undo: Command) -> Store:
     """A run on this machine that was killed after a step of a visit."""
     store = Store.create(
