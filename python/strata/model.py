@@ -364,6 +364,7 @@ class Disk:
     write_cache: WriteCache | None = None  # None: what the device or the model says
     # Of a claimed device that this run holds: which one it is, whatever its stable id leads to later.
     identity: str | None = field(default=None, compare=False)
+    keep_blocks: bool = field(default=False, compare=False)  # Of such a device: it is not discarded before visits.
 
 
 @dataclass(frozen=True, slots=True)

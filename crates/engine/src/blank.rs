@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nix::libc;
-use rustix::ioctl::{Getter, ioctl, opcode};
+use rustix::ioctl::{Getter, Setter, ioctl, opcode};
 use serde::Serialize;
 
 use crate::content;
@@ -20,18 +20,33 @@ use crate::machine::BlockDevice;
 /// `BLKGETDISKSEQ` of linux/fs.h; unknown before Linux 5.15.
 const SEQUENCE: rustix::ioctl::Opcode = opcode::read::<u64>(0x12, 128);
 
+/// `BLKDISCARD` of linux/fs.h; takes the start and the length in bytes.
+const DISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);
+
 /// The answer of `strata-engine blank`.
 #[derive(Debug, Serialize)]
 pub struct Blanked {
     bytes_written: u64,
+    bytes_discarded: u64,
 }
 
-/// Writes zeros to all that `content::examine` reads of the device at `path`. `wipe`: first removes every signature of
-/// it and of its partitions, and the partitions; without, one that carries a signature is left alone.
+/// How a device is made empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Write zeros to all that `content::examine` reads.
+    Zeros,
+    /// Remove every signature of the device and of its partitions, and the partitions; then as `Zeros`.
+    Wipe,
+    /// Discard all of the device, and write nothing.
+    Discard,
+}
+
+/// Makes the device at `path` empty. One that carries a signature is left alone, unless it is to be wiped.
 ///
 /// # Errors
-/// A sentence, when it is in use, is not the device with this identity, carries something, or cannot be written.
-pub fn run(path: &Path, identity: &str, wipe: bool) -> Result<Blanked, String> {
+/// A sentence, when it is in use, is not the device with this identity, carries something, or cannot be written or
+/// discarded.
+pub fn run(path: &Path, identity: &str, method: Method) -> Result<Blanked, String> {
     let shown = path.display();
     let cannot = |error: io::Error| format!("{shown} cannot be blanked ({error}); see dmesg");
     let flags = libc::O_DIRECT | libc::O_EXCL;
@@ -50,7 +65,7 @@ pub fn run(path: &Path, identity: &str, wipe: bool) -> Result<Blanked, String> {
     }
     // Open, so that none of them can go and its number become another device.
     let parts = device.partitions().into_iter().map(open).collect::<io::Result<Vec<File>>>().map_err(cannot)?;
-    if wipe {
+    if method == Method::Wipe {
         for each in parts.iter().rev().chain([&file]) {
             // Without force it would claim the device, which is claimed here.
             tool("wipefs", &["--all", "--force", "--quiet", "--"], each).map_err(cannot)?;
@@ -75,7 +90,27 @@ pub fn run(path: &Path, identity: &str, wipe: bool) -> Result<Blanked, String> {
             }
         }
     }
-    Ok(Blanked { bytes_written: content::clear(&file).map_err(cannot)? })
+    if method == Method::Discard {
+        let bytes_discarded = content::size_of(&file).map_err(cannot)?;
+        discard(&file, bytes_discarded).map_err(|error| {
+            format!(
+                "{shown} says that it can discard, and the discard failed ({error}); see dmesg, or switch its discards \
+                 off: write 0 to its queue/discard_max_bytes in /sys/block"
+            )
+        })?;
+        return Ok(Blanked { bytes_written: 0, bytes_discarded });
+    }
+    Ok(Blanked { bytes_written: content::clear(&file).map_err(cannot)?, bytes_discarded: 0 })
+}
+
+/// The first `length` bytes of the open device.
+fn discard(file: &File, length: u64) -> io::Result<()> {
+    // SAFETY: the kernel reads the two numbers of eight bytes that this opcode takes, and writes no memory.
+    #[allow(unsafe_code)]
+    unsafe {
+        ioctl(file, Setter::<DISCARD, [u64; 2]>::new([0, length]))?;
+    }
+    Ok(())
 }
 
 /// Of the open disk, or of the one that it is a part of; `None` where the kernel has none.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::blank::Method;
 use crate::duration::parse_duration;
 use crate::{age, batch, blank, device, disk, fill, hold, keys, sample, serve, terminal, wml};
 
@@ -64,6 +65,9 @@ enum Command {
         /// Remove every signature of the device and of its partitions, and the partitions
         #[arg(long)]
         wipe: bool,
+        /// Discard all of the device instead of writing zeros
+        #[arg(long, conflicts_with = "wipe")]
+        discard: bool,
         /// The device node, or a symbolic link to one
         path: PathBuf,
     },
@@ -178,7 +182,14 @@ pub fn main() -> u8 {
         Command::Batch { plan, out } => batch::run(&plan, &out),
         Command::Disk(command) => disk::run(command),
         Command::Device { path, content } => said(device::inspect(&path, content)),
-        Command::Blank { path, identity, wipe } => said(blank::run(&path, &identity, wipe)),
+        Command::Blank { path, identity, wipe, discard } => {
+            let method = match (wipe, discard) {
+                (true, _) => Method::Wipe,
+                (false, true) => Method::Discard,
+                (false, false) => Method::Zeros,
+            };
+            said(blank::run(&path, &identity, method))
+        }
         Command::Hold { until_end_of: None, devices } => hold::start(&devices),
         Command::Hold { until_end_of: Some(owner), devices } => hold::stay(&devices, owner),
         Command::Serve { mailbox, .. } => {

@@ -7,6 +7,7 @@ from pathlib import Path
 from strata.cli import output
 from strata.report.numbers import count
 from strata.run import lock, testbeds
+from strata.run.progress import Noted, Progress
 from strata.run.signals import Interrupts
 from strata.store import database, ownership, reader
 from strata.store.writer import Store
@@ -20,8 +21,7 @@ def clean(directory: Path, as_json: bool) -> None:
     with lock.locked(directory), interrupts.listening():
         store = Store.resume(directory)
         try:
-            with interrupts.held():
-                done = testbeds.clean(store, lambda progress: None)
+            done = testbeds.clean(store, interrupts, _tell)
         finally:
             store.close()
     if as_json:
@@ -31,3 +31,8 @@ def clean(directory: Path, as_json: bool) -> None:
         output.out(f"Undid {undone} and ended {ended}; nothing of this run is left.")
     else:
         output.out("Nothing of this run is left on this machine.")
+
+
+def _tell(progress: Progress) -> None:
+    if isinstance(progress, Noted):
+        output.err(progress.text)

@@ -70,7 +70,7 @@ def plan(
             ],
             "testbed": testbed.described(campaign.testbed),
             "caveats": list(caveats),
-            "disks": [asdict(disk) for disk in made.disks],
+            "disks": [_described(disk) for disk in made.disks],
             "unused_sizes": unused,
             "rounds": rounds,
             "visits": visits,
@@ -143,3 +143,8 @@ def _disk(disk: Disk, where: Testbed) -> str:
     said = disk.device or ("a disk of " if where.kind == "lab" else "a sparse file of ") + format_size(disk.size_bytes)
     model = f", model {disk.model}" if disk.model else ""
     return said + model + (f", write cache: {disk.write_cache}" if disk.write_cache else "")
+
+
+def _described(disk: Disk) -> dict[str, object]:
+    """Without what is known only when a run has taken it."""
+    return {key: value for key, value in asdict(disk).items() if key != "keep_blocks"}

@@ -74,14 +74,16 @@ def _description(campaign: Campaign, disks: Sequence[Disk]) -> dict[str, object]
 
 
 def recover(store: Store, interrupts: Interrupts, listener: Listener) -> None:
-    """Before an old run goes on: remove what it left when it was killed. Raises Refused when it is in quarantine."""
+    """Before an old run goes on: remove what it left when it was killed.
+
+    Raises Refused when it is in quarantine, and as `testbeds.clean`.
+    """
     why = store.quarantined()
     if why:
         raise Refused(
             f"something of an earlier visit could not be removed:\n{why}\nrun `strata clean {store.directory}` first."
         )
-    with interrupts.held():
-        testbeds.clean(store, listener)
+    testbeds.clean(store, interrupts, listener)
 
 
 def execute(

@@ -33,6 +33,16 @@ _DISCARDS = ("lsblk", "--bytes", "--nodeps", "--noheadings", "--output", "DISC-M
 # A large disk that discards slowly.
 _DISCARD_S = 1800.0
 
+# $1 the node of a loop device or of a partition of one. Prints a word when its file has no hole or cannot be examined.
+_PREALLOCATED = """\
+for of in "/sys/class/block/${1##*/}" "/sys/class/block/${1##*/}/.."; do
+  [ -r "$of/loop/backing_file" ] || continue
+  file=$(cat "$of/loop/backing_file")
+  [ ! -b "$file" ] || continue
+  blocks=$(stat --dereference --format=%b -- "$file") && bytes=$(stat --dereference --format=%s -- "$file") &&
+    [ $((blocks * 512)) -lt "$bytes" ] || echo preallocated
+done"""
+
 # udev, blkid and `btrfs device scan` open every device for a moment, udev just after anything was written to it.
 # So a device that is merely open is looked at again.
 _PAUSES_S = (0.1, 0.2, 0.4, 0.8)
@@ -153,22 +163,29 @@ def wipe(host: Host, disk: Disk) -> None:
     _blank(host, disk, "--wipe")
 
 
-def discard(host: Host, disk: Disk) -> None:
-    """Discard all of a disk that `claim` let pass, where it can discard: each visit starts on flash in the same state,
-    whatever is built on it. blkdiscard opens it exclusively.
+def is_preallocated(host: Host, node: str) -> bool:
+    """Whether it is a loop device, or a partition of one, whose file has all its blocks: a discard would free them."""
+    if not node.startswith("/dev/loop"):
+        return False
+    return bool(device_use.read(host, "sh", "-c", _PREALLOCATED, "sh", node).strip())
 
-    Raises Refused when somebody took it meanwhile, or it does not do what it says it can.
+
+def discard(host: Host, disk: Disk, node: str) -> None:
+    """Discard all of a claimed disk, where it can discard: each visit starts on flash in the same state, whatever is
+    built on it. `node`: where `claim` found it.
+
+    It is looked at again, for to discard the disks before it may have taken an hour, and once more by the engine.
+
+    Raises Refused when somebody took it or put something on it, or it does not do what it says it can.
     """
-    node = str(disk.device)
-    if device_use.read(host, *_DISCARDS, node).split() in ([], ["0"]):
+    if disk.keep_blocks or device_use.read(host, *_DISCARDS, node).split() in ([], ["0"]):
         return
+    (usable,) = claim(host, [disk], wipe=())
     try:
-        host.run(Command(("blkdiscard", "--", node), timeout_s=_DISCARD_S))
+        _blank(host, usable, "--discard", timeout_s=_DISCARD_S)
     except CommandFailed as error:
-        raise Refused(
-            f"{node} says that it can discard, and blkdiscard failed ({error.stderr.strip() or error}); if nothing has "
-            "it open, switch its discards off: write 0 to its queue/discard_max_bytes in /sys/block."
-        ) from error
+        message = (error.stderr.strip() or str(error)).removeprefix("strata-engine: ")
+        raise Refused(f"{message}.") from error
 
 
 def blank(host: Host, disks: Sequence[Disk]) -> list[str]:
@@ -191,10 +208,10 @@ def blank(host: Host, disks: Sequence[Disk]) -> list[str]:
     return left
 
 
-def _blank(host: Host, disk: Disk, *options: str) -> None:
-    """The engine compares the identity when it has the device alone, and only then writes."""
+def _blank(host: Host, disk: Disk, *options: str, timeout_s: float = _BLANK_S) -> None:
+    """The engine compares the identity when it has the device alone, and only then writes or discards."""
     argv = (host.engine, "blank", *options, "--identity", str(disk.identity), "--", str(disk.device))
-    host.run(Command(argv, timeout_s=_BLANK_S))
+    host.run(Command(argv, timeout_s=timeout_s))
 
 
 def _judge(host: Host, name: str, path: str, *, wiped: bool, ours: bool = False) -> tuple[Found, list[str]]:

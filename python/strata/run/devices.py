@@ -57,11 +57,19 @@ class HeldDevices:
             if _goes_through_memory(host, node):
                 text = f"{name} is a loop device without direct I/O: what it stores goes through this machine's memory"
                 self._say("caching", text)
+            # Decided once: visits fill a sparse file too, and all of them are to start from the same state.
+            keep_blocks = claims.is_preallocated(host, node)
+            if keep_blocks:
+                text = (
+                    f"{name} is a loop device whose file is allocated in full, so it is not discarded before visits: "
+                    "a discard would free blocks of the file"
+                )
+                self._say("undiscarded", text)
             if name in self.wipe:
                 self.store.add_event("wipe", f"signatures of {name} removed, as --wipe asked", host.now())
                 self.listener(Noted(f"removing the signatures of {name}, as --wipe asked"))
                 claims.wipe(host, found)
-            self.taken[name] = replace(disk, identity=found.identity)
+            self.taken[name] = replace(disk, identity=found.identity, keep_blocks=keep_blocks)
 
     def blank(self) -> None:
         """Those that visits were given; what is left alone is told."""

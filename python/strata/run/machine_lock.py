@@ -29,8 +29,11 @@ _IS_HOLDER = """is_holder() { tr '\\0' ' ' 2>/dev/null < "/proc/$1/cmdline" | gr
 _TAKE = f"""\
 [ "$(id -u)" = 0 ] || exit 0
 umask 077
-mkdir -p -- "$1" && exec 9>>"$1/lock" || exit 1
-flock -w "$2" 9 || {{ cat -- "$1/holder"; exit {_TAKEN}; }}
+# Who claims devices may remove the empty folder in between. `command`: a failed `exec` alone would end this shell.
+open_lock() {{ mkdir -p -- "$1" && command exec 9>>"$1/lock"; }}
+open_lock "$1" 2>/dev/null || open_lock "$1" || exit 1
+flock -E {_TAKEN} -w "$2" 9
+case $? in 0) ;; {_TAKEN}) cat -- "$1/holder"; exit {_TAKEN} ;; *) exit 1 ;; esac
 printf '%s\\n' "$3" > "$1/holder"
 env -u {MARK} setsid tail --pid="$PPID" -f /dev/null </dev/null >/dev/null 2>&1 &
 {_IS_HOLDER}
@@ -59,8 +62,8 @@ def held(host: Host, name: str, say: Callable[[str], None], folder: str = FOLDER
         say = _silent
     if done.exit_code != 0:
         raise Refused(
-            f"nothing can be kept from measuring on this machine at the same time: {done.stderr.strip()}. "
-            f"See that root can write to {folder} there, and that util-linux and coreutils are installed."
+            f"other runs cannot be kept from this machine during a visit: {done.stderr.strip()}. "
+            f"Root must be able to write to {folder} there; install coreutils, and the flock of util-linux."
         )
     holder = done.stdout.strip()
     try:

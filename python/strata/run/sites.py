@@ -90,7 +90,8 @@ class Sites(Protocol):
         """Unix time, seconds: when things happened, for the store."""
 
     def elapsed(self) -> float:
-        """Seconds of a clock that nobody sets, from any beginning: for budgets, and how long something took."""
+        """Seconds of a clock that nobody sets, from any beginning: for budgets, and how long something took. The wait
+        for visits of other runs does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class LastingSites:
     look_at_own: Callable[[Facts], GuestLook] | None = None
     name: str = "another run"  # of the run, for others that wait for its visit
     say: Callable[[str], None] = lambda text: None
+    waits_s: list[float] = field(default_factory=list)  # each wait for the visit of another run
 
     def variant(self, stack: Stack) -> str:
         return ""
@@ -130,8 +132,19 @@ class LastingSites:
         return GuestLook((ONLY_HERE,)) if self.look_at_own is None else self.look_at_own(facts)
 
     @contextmanager
-    def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
+    def alone(self) -> Iterator[None]:
+        """Wait for the visit of another run on this machine; none begins before the block ends.
+
+        Raises Refused, Interrupted.
+        """
+        began_s = self.stopwatch()
         with machine_lock.held(self.host, self.name, self.say):
+            self.waits_s.append(self.stopwatch() - began_s)
+            yield
+
+    @contextmanager
+    def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
+        with self.alone():
             # Somebody may have taken a device since the last visit, or put another in its place.
             usable = claims.claim(self.host, disks, wipe=())
             if self.host.run(Command(("sh", "-c", _OWN_DIRECTORY, "sh", self.work_dir)), check=False).exit_code:
@@ -141,11 +154,11 @@ class LastingSites:
                 )
             for disk, given in zip(usable, disks, strict=True):
                 if given.device is not None:
-                    claims.discard(self.host, disk)
+                    claims.discard(self.host, given, str(disk.device))
             yield Site(self.host, tuple(usable), self.work_dir, self.uuid, attempt)
 
     def now(self) -> float:
         return self.clock()
 
     def elapsed(self) -> float:
-        return self.stopwatch()
+        return self.stopwatch() - sum(self.waits_s)

@@ -19,7 +19,7 @@ from strata.run import clean as cleaning
 from strata.run import in_lab
 from strata.run.clean import Cleaned
 from strata.run.parallel import Worker
-from strata.run.progress import Listener
+from strata.run.progress import Listener, Noted
 from strata.run.signals import Interrupts
 from strata.run.sites import LastingSites, Sites
 from strata.store.writer import Store
@@ -68,15 +68,26 @@ def workers(
         yield [Worker(stack.enter_context(sites(campaign, directory, uuid, own, progress)), own) for own in each]
 
 
-def clean(store: Store, listener: Listener) -> Cleaned:
-    """Remove whatever visits of the run left, on the testbed that its store names. Raises UndoFailed, HostLost."""
+def clean(store: Store, interrupts: Interrupts, listener: Listener) -> Cleaned:
+    """Remove whatever visits of the run left, on the testbed that its store names.
+
+    It waits for the visits of other runs: to restore a setting during one would change what that one measures, and its
+    own removal would then restore the value of this run. Only the wait can be interrupted.
+
+    Raises UndoFailed, HostLost, Refused (no lock), Interrupted.
+    """
     identity = store.identity()
     testbed = str(identity.description.get("testbed", "local"))
     if testbed.startswith("lab"):
-        return in_lab.throw_away(store, _work(store.directory), identity.uuid, listener)
+        with interrupts.held():
+            return in_lab.throw_away(store, _work(store.directory), identity.uuid, listener)
     named = re.fullmatch(r"ssh:(.+)", testbed)
     where = Testbed("ssh", named[1]) if named else Testbed()
-    with _lasting(where, store.directory, identity.uuid, None) as lasting:
+    with (
+        _lasting(where, store.directory, identity.uuid, interrupts, lambda text: listener(Noted(text))) as lasting,
+        lasting.alone(),
+        interrupts.held(),
+    ):
         return cleaning.clean(store, lasting.host, identity.uuid, listener)
 
 

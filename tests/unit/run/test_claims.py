@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -432,6 +433,7 @@ def test_a_loop_device_whose_openers_cannot_be_listed_is_refused() -> None:
 
 
 DISK = Disk("hdd", GIB, "/dev/sdb", identity=f"8:16 7 {GIB} 0")
+HELD = replace(DISK, device=BY_ID)
 
 
 def test_a_wiped_device_is_named_by_its_identity() -> None:
@@ -512,11 +514,18 @@ def test_another_device_under_the_name_of_one_that_the_run_holds_is_refused(othe
 
 def test_a_device_that_cannot_discard_is_left_as_it_is() -> None:
     machine = Machine({"lsblk --bytes --nodeps": "0\n"})
-    claims.discard(machine, Disk("hdd", GIB, "/dev/sdb"))
-    assert not [command for command in machine.commands if command.argv[0] == "blkdiscard"]
+    claims.discard(machine, HELD, "/dev/sdb")
+    assert not [command for command in machine.commands if "blank" in command.argv]
 
 
 def test_one_that_says_it_can_and_does_not_is_refused_with_the_reason() -> None:
-    machine = Machine({"lsblk --bytes --nodeps": "4096\n", "blkdiscard": failed("Remote I/O error")})
-    with pytest.raises(Refused, match=r"/dev/sdb says that it can discard, and blkdiscard failed \(Remote I/O error\)"):
-        claims.discard(machine, Disk("hdd", GIB, "/dev/sdb"))
+    machine = Machine({"lsblk --bytes --nodeps": "4096\n", "strata-engine blank": failed("strata-engine: it failed")})
+    with pytest.raises(Refused, match=r"^it failed\.$"):
+        claims.discard(machine, HELD, "/dev/sdb")
+
+
+def test_a_discarded_device_is_named_by_its_identity() -> None:
+    machine = Machine({"lsblk --bytes --nodeps": "4096\n", "strata-engine blank": "{}"})
+    claims.discard(machine, HELD, "/dev/sdb")
+    (command,) = [command for command in machine.commands if "blank" in command.argv]
+    assert command.argv == ("strata-engine", "blank", "--discard", "--identity", HELD.identity, "--", "/dev/sdb")
