@@ -23,15 +23,21 @@ class Above:
     """What of a stack may keep bytes from its disks."""
 
     caches: tuple[str, ...] = ()  # that hold data in memory, as they are called
+    arcs: frozenset[str] = frozenset()  # machines whose ZFS is part of it: host, guest
     smaller: bool = False  # it compresses, or stores equal blocks once
 
 
 def above(layout: Layout) -> Above:
     calls = [placed.node.call for placed in layout.layers]
-    names = {call.name for call in calls}
-    caches = [_ARC] if names & {"zfs", "zvol"} else []
+    arcs = {"guest" if placed.guest else "host" for placed in layout.layers if _has_zfs(placed.node.call)}
+    caches = [_ARC] if arcs else []
     caches += [f"the page cache below {call.name}" for call in calls if call.values.get("cache") in _THROUGH]
-    return Above(tuple(dict.fromkeys(caches)), any(_makes_smaller(call) for call in calls))
+    return Above(tuple(dict.fromkeys(caches)), frozenset(arcs), any(_makes_smaller(call) for call in calls))
+
+
+def _has_zfs(call: Call) -> bool:
+    """Also of an engine of containers that makes data sets."""
+    return call.name in ("zfs", "zvol") or "zfs" in call.values.values()
 
 
 def _makes_smaller(call: Call) -> bool:

@@ -82,6 +82,16 @@ class Bench:
     holders: tuple[str, ...] = ()  # what holds data of the stack on `host`, top to bottom
     above: served.Above = served.Above()  # noqa: RUF009 (frozen): what may keep bytes from the disks
 
+    @property
+    def in_guest(self) -> bool:
+        """Whether `host` is a guest, carried by the machine of `outside`."""
+        return self.outside is not None and self.outside.host is not self.host
+
+    @property
+    def arcs(self) -> frozenset[str]:
+        """Machines whose ARC may serve it. Others may have ZFS as well, which other programs read from."""
+        return self.above.arcs | ({"host"} if self.filesystem == "zfs" else frozenset())
+
 
 def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: str, seed: int) -> Trial:
     """Prepare, measure, read; once more and twice as long when the figure did not settle. `target` and `scratch` are
@@ -187,7 +197,7 @@ def judged(
     devices = [(layer, f"d{i}") for i, (layer, _) in enumerate(bench.devices)]
     found = {} if plan.earlier else machine.figures(samples, devices, measured)
     watched = {}
-    within = bench.outside if bench.outside is not None and bench.host is not bench.outside.host else None
+    within = bench.outside if bench.in_guest else None
     if within is not None:
         found = machine.as_guest(found)
         if outer is not None and not plan.earlier:
@@ -234,17 +244,21 @@ def judged(
 
 def start_figures(bench: Bench, start: Start) -> dict[str, float]:
     """What memory kept on each machine of a trial when its clock started."""
-    if bench.outside is None or bench.host is bench.outside.host:
+    if not bench.in_guest:
         return start.caches.figures()
     return machine.as_guest(start.caches.figures()) | (start.outer.figures() if start.outer else {})
 
 
 def arc_figures(bench: Bench, start: Start) -> dict[str, float]:
-    """What the ARCs of the machines of a trial served since its start."""
-    if bench.outside is None or bench.host is bench.outside.host:
-        return caches.look(bench.host).since(start.caches)
-    found = machine.as_guest(caches.look(bench.host).since(start.caches))
-    return found | (caches.look(bench.outside.host).since(start.outer) if start.outer else {})
+    """What the ARCs of the machines of a trial served since its start, where its stack has ZFS there."""
+    found: dict[str, float] = {}
+    own = "guest" if bench.in_guest else "host"
+    if own in bench.arcs:
+        found = caches.look(bench.host).since(start.caches)
+        found = machine.as_guest(found) if bench.in_guest else found
+    if bench.outside is not None and start.outer is not None and "host" in bench.arcs:
+        found |= caches.look(bench.outside.host).since(start.outer)
+    return found
 
 
 def prepare(bench: Bench, steps: TrialSteps) -> None:

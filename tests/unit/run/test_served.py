@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from strata.model import Call
-from strata.run import caches, served
+from strata import campaign as campaigns
+from strata import layers
+from strata.model import Call, Disk
+from strata.run import caches, layout, served
 from strata.run.served import Above
 
 LOAD = Call("fio/randread-4k-qd32", "fio/randread-4k-qd32", {"compressible": 0.0, "direct": True})
@@ -24,7 +26,7 @@ def test_a_cache_that_kept_more_than_half_of_the_bytes_decided_the_figure(name: 
 
 
 def test_few_bytes_of_a_stack_that_makes_data_smaller_are_no_sign_of_a_cache() -> None:
-    smaller = Above((), smaller=True)
+    smaller = Above(smaller=True)
     found = {"disk.write_amplification": 0.3}
     assert served.decided(found, OTHER, smaller, buffered=False) is None
     assert served.decided({"disk.write_amplification": 0.04}, OTHER, smaller, buffered=False)
@@ -49,3 +51,23 @@ def test_what_was_fetched_ahead_came_from_a_disk() -> None:
     after = caches.parse("", STATS.format(3181, 0, 4, 1363))
     assert after.since(before)["host.arc_served_pct"] == pytest.approx(100 * (1 - 1367 / 1585))
     assert before.since(before) == {} == caches.parse("", "").since(caches.parse("", ""))
+
+
+def above(stack: str) -> Above:
+    (parsed,) = campaigns.parse_stacks(stack, layers.catalogue())
+    disks = (Disk("disk", 2 << 30, "/dev/sdz"),)
+    laid_out = layout.lay_out(parsed, layers.drivers(), disks, work_dir="/run", run_uuid="0" * 32, attempt=1)
+    return served.above(laid_out)
+
+
+@pytest.mark.parametrize(
+    ("stack", "machines"),
+    [
+        ("disk | ext4", set()),
+        ("disk | zfs", {"host"}),
+        ("disk | zfs | zvol | vm | ext4", {"host"}),
+        ("disk | vm | zfs", {"guest"}),
+    ],
+)
+def test_a_stack_says_on_which_machines_it_has_zfs(stack: str, machines: set[str]) -> None:
+    assert above(stack).arcs == machines

@@ -28,6 +28,7 @@ from strata.model import (
 )
 from strata.run import machine, trial, trial_steps
 from strata.run.outside import Outside
+from strata.run.served import Above
 from strata.workloads.guest import Boot
 
 SPEED = Metric("speed", "MiB/s", "higher")
@@ -266,6 +267,56 @@ def test_an_arc_that_was_not_emptied_is_said() -> None:
     assert any("the ARC of ZFS was not empty" in note and "59.0 MiB" in note for note in result.notes), result.notes
     host.files["/proc/spl/kstat/zfs/arcstats"] = ARC.format(size=32 << 20)
     assert not [note for note in run(Load(), host=host).notes if "ARC" in note]
+
+
+ROOT_ON_ZFS = "data_size 4 0\ndemand_data_hits 4 {hits}\ndemand_data_iohits 4 0\ndemand_data_misses 4 0\n"
+
+
+class Counting(Machine):
+    """Its ARC answers 1,000 reads while a load is measured."""
+
+    def run(self, command: Command, *, check: bool = True) -> Completed:
+        done = super().run(command, check=check)
+        self.files["/proc/spl/kstat/zfs/arcstats"] = ROOT_ON_ZFS.format(hits=1000 * min(self.count("measure"), 1))
+        return done
+
+
+class Reading(Load):
+    def read(self, spec: Call, output: TrialOutput) -> Measured:
+        return replace(super().read(spec, output), bytes_read=1 << 30, bytes_written=0)
+
+
+def read_there(above: Above, filesystem: str | None = None, *, in_guest: bool = False) -> trial.Trial:
+    """`above`: of a stack on a machine whose ARC answers whatever is read meanwhile; with `in_guest` that is the
+    machine which carries the guest."""
+    names = frozenset(metric.name for metric in (*machine.HOST_METRICS, *machine.GUEST_METRICS))
+    outer = Counting()
+    bench = trial.Bench(outer, (), 1, names, filesystem, above=above)
+    if in_guest:
+
+        class Inner(Machine):
+            def run(self, command: Command, *, check: bool = True) -> Completed:
+                if any("measure" in part for part in command.argv):
+                    outer.run(Command(("measure",)))
+                return super().run(command, check=check)
+
+        bench = replace(bench, host=Inner(), outside=Outside(outer, (), (), "/visit"))
+    return trial.run(bench, Reading(), Call("load", "load", {"runtime": None}), TARGET, "/scratch", 1)
+
+
+@pytest.mark.parametrize("in_guest", [False, True])
+def test_an_arc_counts_only_on_a_machine_where_the_stack_has_zfs(in_guest: bool) -> None:
+    """A machine whose root is on ZFS serves other programs from its ARC as well."""
+    seen = read_there(Above(("the ARC of ZFS",), frozenset({"host"})), in_guest=in_guest)
+    assert "cache" in seen.flags and (seen.figures or {})["host.arc_served_pct"] == 100
+    for above in (Above(), Above(("the ARC of ZFS",), frozenset({"guest"}))):
+        other = read_there(above, in_guest=in_guest)
+        assert "cache" not in other.flags and "host.arc_served_pct" not in (other.figures or {})
+
+
+def test_the_arc_counts_for_a_directory_of_the_users_that_is_on_zfs() -> None:
+    assert "cache" in read_there(Above(), "zfs").flags
+    assert "cache" not in read_there(Above(), "ext4").flags
 
 
 def test_memory_that_was_not_cleared_is_a_mark_and_a_note() -> None:
