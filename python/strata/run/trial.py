@@ -291,9 +291,12 @@ def quiesce(bench: Bench, steps: TrialSteps) -> Start:
     if not cold:
         notes += ("memory could not be cleared of what was prepared, which only root may: it may have served reads",)
     seen = [caches.look(each) for each in (host, *(each for each, _, _ in below))]
-    for warm in (each.arc_data_bytes for each in seen if each.arc_is_warm):
-        notes += (f"the ARC of ZFS was not empty at the start: {human_size(warm or 0)} of data were left in it",)
-    cold = cold and not any(each.arc_is_warm for each in seen)
+    names = ("guest", "host") if below else ("host",)
+    warm = [each for name, each in zip(names, seen, strict=True) if name in bench.arcs and each.arc_is_warm]
+    for left in warm:
+        size = human_size(left.arc_data_bytes or 0)
+        notes += (f"the ARC of ZFS was not empty at the start: {size} of data were left in it",)
+    cold = cold and not warm
     return Start(cold, sum(each.duration_s for each in flushed), notes, seen[0], seen[1] if below else None)
 
 

@@ -114,8 +114,15 @@ class Machine(FakeHost):
 TARGET = Target(Kind.DIRECTORY, "/stack/strata-trial", None)
 
 
-def run(load: Load, *, runtime: float | None = 10.0, host: FakeHost | None = None, memory: int = 1) -> trial.Trial:
-    bench = trial.Bench(host or Machine(), (("disk", "/dev/x"),), memory, frozenset())
+def run(
+    load: Load,
+    *,
+    runtime: float | None = 10.0,
+    host: FakeHost | None = None,
+    memory: int = 1,
+    above: Above = Above(),  # noqa: B008 (frozen)
+) -> trial.Trial:
+    bench = trial.Bench(host or Machine(), (("disk", "/dev/x"),), memory, frozenset(), above=above)
     return trial.run(bench, load, Call("load", "load", {"runtime": runtime}), TARGET, "/scratch", 1)
 
 
@@ -262,11 +269,22 @@ def test_what_memory_keeps_when_the_clock_starts_is_read_on_every_machine() -> N
 
 def test_an_arc_that_was_not_emptied_is_said() -> None:
     host = Machine()
+    zfs = Above(("the ARC of ZFS",), frozenset({"host"}))
     host.files["/proc/spl/kstat/zfs/arcstats"] = ARC.format(size=59 << 20)
-    result = run(Load(), host=host)
+    result = run(Load(), host=host, above=zfs)
     assert any("the ARC of ZFS was not empty" in note and "59.0 MiB" in note for note in result.notes), result.notes
+    assert result.flags == ("cache",)
     host.files["/proc/spl/kstat/zfs/arcstats"] = ARC.format(size=32 << 20)
-    assert not [note for note in run(Load(), host=host).notes if "ARC" in note]
+    assert not [note for note in run(Load(), host=host, above=zfs).notes if "ARC" in note]
+
+
+def test_an_arc_that_the_stack_does_not_have_may_be_full() -> None:
+    """Of a machine whose root is on ZFS."""
+    host = Machine()
+    host.files["/proc/spl/kstat/zfs/arcstats"] = ARC.format(size=1 << 30)
+    for above in (Above(), Above(("the ARC of ZFS",), frozenset({"guest"}))):
+        result = run(Load(), host=host, above=above)
+        assert result.flags == () and not [note for note in result.notes if "ARC" in note]
 
 
 ROOT_ON_ZFS = "data_size 4 0\ndemand_data_hits 4 {hits}\ndemand_data_iohits 4 0\ndemand_data_misses 4 0\n"
