@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from strata.model import Call
+from strata.model import Call, Measured
 from strata.run.layout import Layout
+from strata.run.machine import TELLING_BYTES
 
 # A cache that kept more than this share of the bytes decided the figure.
 _LEAST_SHARE = 0.5
@@ -46,10 +47,11 @@ def _makes_smaller(call: Call) -> bool:
     return any(call.values.get(name) not in (None, False, "off", "none", "no") for name in _SMALLER)
 
 
-def decided(found: Mapping[str, float], call: Call, stack: Above, *, buffered: bool) -> str | None:
+def decided(found: Mapping[str, float], call: Call, stack: Above, measured: Measured, *, buffered: bool) -> str | None:
     """A sentence where a cache decided the figure; None where the disks did, or where it is not known.
 
-    `found`: machine figures of the trial.
+    `found`: machine figures of the trial. ZFS reads for itself what a write changes only in part: the ARC tells of the
+    load where that reads as well.
     """
     incompressible = call.values.get("compressible") == 0  # fio's presets: what they write is random
     least = _LEAST_SHARE_OF_SMALLER if stack.smaller and not incompressible else _LEAST_SHARE
@@ -57,7 +59,7 @@ def decided(found: Mapping[str, float], call: Call, stack: Above, *, buffered: b
     for way, name, past in (("read", "disk.read_ratio", "read"), ("write", "disk.write_amplification", "written")):
         if name in found and found[name] < least:
             said.append(f"{100 * found[name]:.1f} % of the bytes {past} reached the disks as {way}s")
-    for machine in ("host", "guest"):
+    for machine in ("host", "guest") if (measured.bytes_read or 0) >= TELLING_BYTES else ():
         kept = found.get(f"{machine}.arc_served_pct", 0.0)
         if kept > 100 * (1 - _LEAST_SHARE):
             said.append(f"the ARC of ZFS of the {machine} answered {kept:.1f} % of the reads of its blocks")

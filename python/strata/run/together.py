@@ -415,7 +415,7 @@ def _ended(part: Part, inside: bool, shared: Mapping[str, float], at: float) -> 
     flags = own.flags
     overlap, apart = shared[OVERLAP.name], shared[APART.name]
     notes = own.notes
-    decided = served.decided(shared, part.call, part.bench.above, buffered=part.plan.buffered)
+    decided = served.decided(shared, part.call, part.bench.above, measured, buffered=part.plan.buffered)
     if decided is not None:
         flags, notes = tuple(dict.fromkeys((*flags, "cache"))), (*notes, decided)
     if apart > _APART_PCT:

@@ -204,7 +204,7 @@ def judged(
             found |= within.figures(outer, measured)
             watched = within.series(outer)
     found |= done.arc
-    decided = served.decided(found, call, bench.above, buffered=plan.buffered)
+    decided = served.decided(found, call, bench.above, measured, buffered=plan.buffered)
     if decided is not None:
         notes.append(decided)
     unknown = not served.known(found) and (

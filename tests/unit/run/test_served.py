@@ -6,40 +6,54 @@ import pytest
 
 from strata import campaign as campaigns
 from strata import layers
-from strata.model import Call, Disk
+from strata.model import Call, Disk, Measured
 from strata.run import caches, layout, served
 from strata.run.served import Above
 
 LOAD = Call("fio/randread-4k-qd32", "fio/randread-4k-qd32", {"compressible": 0.0, "direct": True})
 OTHER = Call("postgres/oltp", "postgres/oltp", {})
+BOTH = Measured({}, bytes_read=1 << 30, bytes_written=1 << 30)
 HOST = Above(("the page cache below qsd",))
+
+
+def decided(
+    found: dict[str, float], call: Call, stack: Above, *, buffered: bool = False, measured: Measured = BOTH
+) -> str | None:
+    return served.decided(found, call, stack, measured, buffered=buffered)
 
 
 @pytest.mark.parametrize("name", ["disk.read_ratio", "disk.write_amplification"])
 def test_a_cache_that_kept_more_than_half_of_the_bytes_decided_the_figure(name: str) -> None:
     """Also where the load is direct: below qsd(cache=writeback) lies a page cache all the same."""
-    said = served.decided({name: 0.3}, LOAD, HOST, buffered=False)
+    said = decided({name: 0.3}, LOAD, HOST, buffered=False)
     assert said is not None and "30.0 %" in said and "the page cache below qsd" in said
-    assert served.decided({name: 0.6}, LOAD, HOST, buffered=False) is None
-    assert served.decided({name: 30.0}, LOAD, HOST, buffered=False) is None
-    assert served.decided({}, LOAD, HOST, buffered=True) is None
+    assert decided({name: 0.6}, LOAD, HOST, buffered=False) is None
+    assert decided({name: 30.0}, LOAD, HOST, buffered=False) is None
+    assert decided({}, LOAD, HOST, buffered=True) is None
 
 
 def test_few_bytes_of_a_stack_that_makes_data_smaller_are_no_sign_of_a_cache() -> None:
     smaller = Above(smaller=True)
     found = {"disk.write_amplification": 0.3}
-    assert served.decided(found, OTHER, smaller, buffered=False) is None
-    assert served.decided({"disk.write_amplification": 0.04}, OTHER, smaller, buffered=False)
-    assert served.decided(found, LOAD, smaller, buffered=False), "what it writes is random"
+    assert decided(found, OTHER, smaller, buffered=False) is None
+    assert decided({"disk.write_amplification": 0.04}, OTHER, smaller, buffered=False)
+    assert decided(found, LOAD, smaller, buffered=False), "what it writes is random"
 
 
 @pytest.mark.parametrize("machine", ["host", "guest"])
 def test_reads_of_small_parts_of_large_records_do_not_hide_the_arc(machine: str) -> None:
     """4 KiB of records of 128 KiB: with nine of ten reads from the ARC three times their bytes come from the disks."""
     found = {"disk.read_ratio": 3.2, f"{machine}.arc_served_pct": 90.0}
-    said = served.decided(found, LOAD, Above(("the ARC of ZFS",)), buffered=False)
+    said = decided(found, LOAD, Above(("the ARC of ZFS",)), buffered=False)
     assert said is not None and "90.0 %" in said
-    assert served.decided(found | {f"{machine}.arc_served_pct": 40.0}, LOAD, Above(), buffered=False) is None
+    assert decided(found | {f"{machine}.arc_served_pct": 40.0}, LOAD, Above(), buffered=False) is None
+
+
+@pytest.mark.parametrize("read", [0, (1 << 20) - 1, None])
+def test_what_zfs_reads_for_writes_of_parts_of_records_says_nothing_of_the_load(read: int | None) -> None:
+    found = {"disk.write_amplification": 8.0, "host.arc_served_pct": 99.0}
+    writes = Measured({}, bytes_read=read, bytes_written=1 << 30)
+    assert decided(found, LOAD, Above(("the ARC of ZFS",)), measured=writes) is None
 
 
 STATS = "demand_data_hits 4 {}\ndemand_data_iohits 4 {}\ndemand_data_misses 4 {}\nprefetch_data_misses 4 {}\n"
