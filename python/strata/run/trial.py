@@ -207,10 +207,12 @@ def judged(
     decided = served.decided(found, call, bench.above, measured, buffered=plan.buffered)
     if decided is not None:
         notes.append(decided)
+    if plan.unsynced:
+        notes.append(f"{primary.name} ends before the sync: what it says was written may be in the page cache")
     unknown = not served.known(found) and (
         not start.cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes)
     )
-    if decided is not None or unknown or bench.filesystem in directories.MEMORY:
+    if decided is not None or unknown or plan.unsynced or bench.filesystem in directories.MEMORY:
         flags.append("cache")
     if not bench.devices and bench.outside is None:
         where = f"this {bench.filesystem}" if bench.filesystem else "this directory"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -29,6 +30,7 @@ from strata.model import (
 from strata.run import machine, trial, trial_steps
 from strata.run.outside import Outside
 from strata.run.served import Above
+from strata.workloads import find
 from strata.workloads.guest import Boot
 
 SPEED = Metric("speed", "MiB/s", "higher")
@@ -210,6 +212,36 @@ def test_what_a_rehearsal_left_is_not_read_with_the_result() -> None:
 @pytest.mark.parametrize(("buffered", "data", "cached"), [(True, 19, True), (True, 20, False), (False, 1, False)])
 def test_cached_is_a_buffered_data_set_under_twice_the_memory(buffered: bool, data: int, cached: bool) -> None:
     assert ("cache" in run(Load(buffered=buffered, data_bytes=data), memory=10).flags) == cached
+
+
+@pytest.mark.parametrize(("name", "marked"), [("dd/seqwrite-sync@study", True), ("dd/seqwrite-sync", False)])
+def test_a_figure_that_ends_before_the_sync_is_that_of_the_page_cache(name: str, marked: bool) -> None:
+    """All bytes reach the disk within the trial, but after what dd itself prints."""
+    size = 64 << 20
+    said = f"{size} bytes (67 MB, 64 MiB) copied, 0.01 s, 6.7 GB/s\n"
+
+    class Disk(Machine):
+        def run(self, command: Command, *, check: bool = True) -> Completed:
+            done = super().run(command, check=check)
+            self.files["/scratch/samples.jsonl"] = written(size)
+            return replace(done, stderr=said)
+
+    names = frozenset({"disk.write_amplification"})
+    bench = trial.Bench(Disk(), (("disk", "/dev/x"),), 1, names)
+    call = Call("dd/seqwrite-sync", name, {"size": size}, variant="study" if marked else None)
+    result = trial.run(bench, find(call), call, TARGET, "/scratch", 1)
+    assert (result.figures or {})["disk.write_amplification"] == 1.0, result.reason
+    assert ("cache" in result.flags) is marked
+    assert any("ends before the sync" in note for note in result.notes) is marked
+
+
+def written(size: int) -> str:
+    """Samples of a disk that was given so many bytes in 10 s."""
+    counters = ("reads", "writes", "flushes", "busy_ms", "in_flight", "read_bytes")
+    disks = [{**dict.fromkeys(counters, at), "write_bytes": at * size} for at in (0, 1)]
+    rows = [{"t_s": 10.0 * at, "devices": {"d0": disk}} for at, disk in enumerate(disks)]
+    lines = [{"started_unix_s": 0.0}, *rows, {"end": True, "wall_s": 10.0}]
+    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 def test_a_trial_says_how_long_its_caches_took_to_empty_and_what_was_not_emptied() -> None:
