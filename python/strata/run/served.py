@@ -16,7 +16,8 @@ _LEAST_SHARE_OF_SMALLER = 0.05
 
 _ARC = "the ARC of ZFS"
 _THROUGH = frozenset({"writeback", "writethrough", "unsafe"})  # QEMU's cache modes that go through the page cache
-_SMALLER = frozenset({"compression", "compress", "compress_force", "dedup", "deduplication"})
+# Arguments by which layers make data smaller.
+_SMALLER = frozenset({"compression", "compress", "compress-force", "compress_algorithm", "dedup", "deduplication"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,9 @@ def _has_zfs(call: Call) -> bool:
 def _makes_smaller(call: Call) -> bool:
     if call.name == "vdo" or (call.name in ("zfs", "zvol") and call.values.get("compression") is None):
         return True  # by their own choice
-    return any(call.values.get(name) not in (None, False, "off", "none", "no") for name in _SMALLER)
+    return call.name != "qcow2" and any(
+        call.values.get(name) not in (None, False, "off", "none", "no") for name in _SMALLER
+    )
 
 
 def decided(found: Mapping[str, float], call: Call, stack: Above, measured: Measured, *, buffered: bool) -> str | None:

@@ -69,7 +69,7 @@ def test_what_was_fetched_ahead_came_from_a_disk() -> None:
 
 def above(stack: str) -> Above:
     (parsed,) = campaigns.parse_stacks(stack, layers.catalogue())
-    disks = (Disk("disk", 2 << 30, "/dev/sdz"),)
+    disks = (Disk("disk", 8 << 30, "/dev/sdz"),)
     laid_out = layout.lay_out(parsed, layers.drivers(), disks, work_dir="/run", run_uuid="0" * 32, attempt=1)
     return served.above(laid_out)
 
@@ -85,3 +85,29 @@ def above(stack: str) -> Above:
 )
 def test_a_stack_says_on_which_machines_it_has_zfs(stack: str, machines: set[str]) -> None:
     assert above(stack).arcs == machines
+
+
+@pytest.mark.parametrize(
+    ("stack", "smaller"),
+    [
+        ("disk | ext4", False),
+        ("disk | btrfs", False),
+        ("disk | btrfs(compress=zstd)", True),
+        ("disk | btrfs(compress-force=zstd)", True),
+        ("disk | f2fs(compress_algorithm=zstd)", True),
+        ("disk | zfs", True),
+        ("disk | zfs(compression=off)", False),
+        ("disk | zfs(compression=off, dedup=on)", True),
+        ("disk | vdo(compression=off)", True),
+        ("disk | ext4 | qcow2 | vm | ext4", False),
+    ],
+)
+def test_a_stack_that_makes_data_smaller_is_known_as_one(stack: str, smaller: bool) -> None:
+    assert above(stack).smaller is smaller
+
+
+def test_every_argument_by_which_a_layer_makes_data_smaller_is_known() -> None:
+    """One with another name that speaks of compression or deduplication is named here, or in `served`."""
+    how = {"compress_log_size", "compress_chksum"}  # f2fs: how, where compress_algorithm says that it does
+    params = {param.name for driver in layers.drivers().values() for param in driver.info.params}
+    assert {name for name in params if "compress" in name or "dedup" in name} - how == served._SMALLER
