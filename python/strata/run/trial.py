@@ -156,6 +156,8 @@ class Done:
     outer: Watched | None  # of the machine outside
     start: Start
     arc: Mapping[str, float] = field(default_factory=dict)  # what the ARCs of its machines served
+    # Of several tenants: figures of the machine that carries them all, which are not of this one alone.
+    shared: Mapping[str, float] = field(default_factory=dict)
 
 
 def judged(
@@ -204,12 +206,13 @@ def judged(
             found |= within.figures(outer, measured)
             watched = within.series(outer)
     found |= done.arc
-    decided = served.decided(found, call, bench.above, measured, buffered=plan.buffered)
+    seen = {**found, **done.shared}
+    decided = served.decided(seen, call, bench.above, measured, buffered=plan.buffered)
     if decided is not None:
         notes.append(decided)
     if plan.unsynced:
         notes.append(f"{primary.name} ends before the sync: what it says was written may be in the page cache")
-    unknown = not served.known(found) and (
+    unknown = not served.known(seen) and (
         not start.cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes)
     )
     if decided is not None or unknown or plan.unsynced or bench.filesystem in directories.MEMORY:
