@@ -14,6 +14,9 @@ _LEAST_SHARE = 0.5
 # The same where the stack makes data smaller: few bytes at the disks are then no sign of a cache.
 _LEAST_SHARE_OF_SMALLER = 0.05
 
+# How it is called, the share of the bytes that reached the disks, and of which bytes.
+_WAYS = (("read", "disk.read_ratio", "read"), ("write", "disk.write_amplification", "written"))
+
 _ARC = "the ARC of ZFS"
 _THROUGH = frozenset({"writeback", "writethrough", "unsafe"})  # QEMU's cache modes that go through the page cache
 # Arguments by which layers make data smaller.
@@ -59,7 +62,7 @@ def decided(found: Mapping[str, float], call: Call, stack: Above, measured: Meas
     incompressible = call.values.get("compressible") == 0  # fio's presets: what they write is random
     least = _LEAST_SHARE_OF_SMALLER if stack.smaller and not incompressible else _LEAST_SHARE
     said = []
-    for way, name, past in (("read", "disk.read_ratio", "read"), ("write", "disk.write_amplification", "written")):
+    for way, name, past in () if _idle(found, stack) else _WAYS:
         if name in found and found[name] < least:
             said.append(f"{100 * found[name]:.1f} % of the bytes {past} reached the disks as {way}s")
     for machine in ("host", "guest") if (measured.bytes_read or 0) >= TELLING_BYTES else ():
@@ -72,6 +75,12 @@ def decided(found: Mapping[str, float], call: Call, stack: Above, measured: Meas
     return f"a cache decided the figure: {'; '.join(said)} ({' or '.join(caches) or 'which cache is not known'})"
 
 
-def known(found: Mapping[str, float]) -> bool:
-    """Whether the share of the bytes that reached the disks is known."""
-    return "disk.read_ratio" in found or "disk.write_amplification" in found
+def known(found: Mapping[str, float], stack: Above) -> bool:
+    """Whether the share of the bytes that reached the disks is known: they were counted, and by disks that count."""
+    return not _idle(found, stack) and any(name in found for _, name, _ in _WAYS)
+
+
+def _idle(found: Mapping[str, float], stack: Above) -> bool:
+    """Whether the disks counted no request and no busy time, with no cache in the stack that explains it: then they
+    count nothing (queue/iostats of 0). The page cache of a load explains it too, but of its data alone."""
+    return not stack.caches and all(found.get(f"disk.{name}") == 0 for name in ("reads", "writes", "busy_pct"))

@@ -212,7 +212,7 @@ def judged(
         notes.append(decided)
     if plan.unsynced:
         notes.append(f"{primary.name} ends before the sync: what it says was written may be in the page cache")
-    unknown = not served.known(seen) and (
+    unknown = not served.known(seen, bench.above) and (
         not start.cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes)
     )
     if decided is not None or unknown or plan.unsynced or bench.filesystem in directories.MEMORY:

@@ -49,6 +49,16 @@ def test_reads_of_small_parts_of_large_records_do_not_hide_the_arc(machine: str)
     assert decided(found | {f"{machine}.arc_served_pct": 40.0}, LOAD, Above(), buffered=False) is None
 
 
+def test_disks_that_count_nothing_say_nothing() -> None:
+    """With queue/iostats of 0 they show no request and no busy time; a cache of the stack explains as much."""
+    idle = {"disk.read_ratio": 0.0, "disk.reads": 0.0, "disk.writes": 0.0, "disk.busy_pct": 0.0}
+    assert decided(idle, LOAD, Above()) is None and not served.known(idle, Above())
+    assert decided(idle, LOAD, HOST) and served.known(idle, HOST)
+    for name in ("disk.reads", "disk.writes", "disk.busy_pct"):
+        busy = {**idle, name: 1.0}
+        assert decided(busy, LOAD, Above()) and served.known(busy, Above())
+
+
 @pytest.mark.parametrize("read", [0, (1 << 20) - 1, None])
 def test_what_zfs_reads_for_writes_of_parts_of_records_says_nothing_of_the_load(read: int | None) -> None:
     found = {"disk.write_amplification": 8.0, "host.arc_served_pct": 99.0}
