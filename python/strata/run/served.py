@@ -14,6 +14,8 @@ _LEAST_SHARE = 0.5
 # The same where the stack makes data smaller: few bytes at the disks are then no sign of a cache.
 _LEAST_SHARE_OF_SMALLER = 0.05
 
+# Reads, or writes, of less than this share of all bytes that were moved decide no figure.
+_LEAST_WAY = 0.25
 # How it is called, the share of the bytes that reached the disks, and of which bytes.
 _WAYS = (("read", "disk.read_ratio", "read"), ("write", "disk.write_amplification", "written"))
 
@@ -62,10 +64,12 @@ def decided(found: Mapping[str, float], call: Call, stack: Above, measured: Meas
     incompressible = call.values.get("compressible") == 0  # fio's presets: what they write is random
     least = _LEAST_SHARE_OF_SMALLER if stack.smaller and not incompressible else _LEAST_SHARE
     said = []
+    moved = {"read": measured.bytes_read or 0, "write": measured.bytes_written or 0}
+    telling = [way for way, size in moved.items() if size >= max(TELLING_BYTES, _LEAST_WAY * sum(moved.values()))]
     for way, name, past in () if _idle(found, stack) else _WAYS:
-        if name in found and found[name] < least:
+        if way in telling and name in found and found[name] < least:
             said.append(f"{100 * found[name]:.1f} % of the bytes {past} reached the disks as {way}s")
-    for machine in ("host", "guest") if (measured.bytes_read or 0) >= TELLING_BYTES else ():
+    for machine in ("host", "guest") if "read" in telling else ():
         kept = found.get(f"{machine}.arc_served_pct", 0.0)
         if kept > 100 * (1 - _LEAST_SHARE):
             said.append(f"the ARC of ZFS of the {machine} answered {kept:.1f} % of the reads of its blocks")

@@ -49,6 +49,16 @@ def test_reads_of_small_parts_of_large_records_do_not_hide_the_arc(machine: str)
     assert decided(found | {f"{machine}.arc_served_pct": 40.0}, LOAD, Above(), buffered=False) is None
 
 
+@pytest.mark.parametrize(("read", "marked"), [(24, False), (26, True)])
+def test_reads_that_are_few_of_all_bytes_decide_no_figure(read: int, marked: bool) -> None:
+    """A load that writes and looks at its own files now and then."""
+    both = Measured({}, bytes_read=read << 20, bytes_written=(100 - read) << 20)
+    for found in ({"disk.read_ratio": 0.1}, {"host.arc_served_pct": 90.0}):
+        assert (decided(found, LOAD, Above(), measured=both) is not None) is marked
+    alone = Measured({}, bytes_read=1 << 30, bytes_written=None)
+    assert decided({"disk.read_ratio": 0.1}, LOAD, Above(), measured=alone), "what else it moved is not known"
+
+
 def test_disks_that_count_nothing_say_nothing() -> None:
     """With queue/iostats of 0 they show no request and no busy time; a cache of the stack explains as much."""
     idle = {"disk.read_ratio": 0.0, "disk.reads": 0.0, "disk.writes": 0.0, "disk.busy_pct": 0.0}
