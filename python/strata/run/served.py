@@ -61,8 +61,7 @@ def decided(found: Mapping[str, float], call: Call, stack: Above, measured: Meas
     `found`: machine figures of the trial. ZFS reads for itself what a write changes only in part: the ARC tells of the
     load where that reads as well.
     """
-    incompressible = call.values.get("compressible") == 0  # fio's presets: what they write is random
-    least = _LEAST_SHARE_OF_SMALLER if stack.smaller and not incompressible else _LEAST_SHARE
+    least = _least(call) if stack.smaller else _LEAST_SHARE
     said = []
     moved = {"read": measured.bytes_read or 0, "write": measured.bytes_written or 0}
     telling = [way for way, size in moved.items() if size >= max(TELLING_BYTES, _LEAST_WAY * sum(moved.values()))]
@@ -77,6 +76,12 @@ def decided(found: Mapping[str, float], call: Call, stack: Above, measured: Meas
         return None
     caches = (*stack.caches, *(("the page cache",) if buffered else ()))
     return f"a cache decided the figure: {'; '.join(said)} ({' or '.join(caches) or 'which cache is not known'})"
+
+
+def _least(call: Call) -> float:
+    """The share of the bytes of a load that reaches the disks at least, where its stack makes data smaller."""
+    saved = call.values.get("compressible")  # the share that a stack can save
+    return _LEAST_SHARE * (1 - saved) if isinstance(saved, (int, float)) else _LEAST_SHARE_OF_SMALLER
 
 
 def known(found: Mapping[str, float], stack: Above) -> bool:

@@ -49,6 +49,17 @@ def test_reads_of_small_parts_of_large_records_do_not_hide_the_arc(machine: str)
     assert decided(found | {f"{machine}.arc_served_pct": 40.0}, LOAD, Above(), buffered=False) is None
 
 
+@pytest.mark.parametrize(("compressible", "least"), [(0.0, 0.5), (0.01, 0.495), (0.5, 0.25), (1.0, 0.0)])
+def test_the_less_a_load_says_that_can_be_saved_the_more_has_to_reach_the_disks(
+    compressible: float, least: float
+) -> None:
+    load = Call("fio/x", "fio/x", {"compressible": compressible})
+    for share, marked in ((max(least - 0.01, 0.0), compressible < 1), (least + 0.01, False)):
+        found = {"disk.write_amplification": share}
+        assert (decided(found, load, Above(smaller=True)) is not None) is marked
+        assert (decided(found, load, Above()) is not None) is (share < 0.5), "of a stack that stores all of it"
+
+
 @pytest.mark.parametrize(("read", "marked"), [(24, False), (26, True)])
 def test_reads_that_are_few_of_all_bytes_decide_no_figure(read: int, marked: bool) -> None:
     """A load that writes and looks at its own files now and then."""
