@@ -20,7 +20,7 @@ from strata.errors import VisitFailed, WorkloadFailed
 from strata.gate import GONE, PART
 from strata.hosts.base import Host
 from strata.model import Call, Command, Completed, Guest, Measured, Metric, Outcome, Target, TrialPlan, Workload
-from strata.run import clocks, machine, trial, trial_steps
+from strata.run import clocks, machine, records, trial, trial_steps
 from strata.run.at_once import at_once
 from strata.run.clocks import Clock
 from strata.run.outside import QEMU, Outside, Watched
@@ -390,7 +390,9 @@ def _read(part: Part) -> None:
         return
     began_ms, ended_ms = map(int, times)
     measured, samples = part.read
-    part.read = measured, machine.between(samples, began_ms / 1000, ended_ms / 1000)
+    window = began_ms / 1000, ended_ms / 1000
+    raw = records.of_load(measured.raw, window, part.clock.ahead_s)
+    part.read = replace(measured, raw=raw), machine.between(samples, *window)
     part.began = began_ms / 1000 - part.clock.ahead_s
     part.took_s = (ended_ms - began_ms) / 1000
 

@@ -243,8 +243,14 @@ def judged(
         pattern=measured.pattern,
         cut_s=cut_s,
         moved_bytes=None if None in (read, written) else (read or 0) + (written or 0),
-        raw=() if measured.raw is None else (records.of_trial(measured.raw, samples, bench.devices, within, outer),),
+        raw=_raw(bench, measured, cut_s),
     )
+
+
+def _raw(bench: Bench, measured: Measured, cut_s: float) -> tuple[Mapping[str, Any], ...]:
+    if measured.raw is None:
+        return ()
+    return (records.of_trial(measured.raw, bench.devices, in_guest=bench.in_guest, cut_s=cut_s),)
 
 
 def start_figures(bench: Bench, start: Start) -> dict[str, float]:
@@ -348,13 +354,15 @@ def _measure(
     measured, samples = read(host, workload, call, plan, steps, done)
     outer = watch.seen() if watch else None
     window = _window(host, steps)
-    if window is None:
-        return measured, samples, outer
-    began_s, ended_s = window
+    ahead_s, kept, cut = 0.0, None, outer
     if outer is not None and bench.outside is not None:
-        ahead_s = clocks.look(host).ahead_s
-        outer = outer.between(began_s - ahead_s, ended_s - ahead_s, clocks.look(bench.outside.host).ahead_s)
-    return measured, machine.between(samples, began_s, ended_s), outer
+        outer_ahead_s = 0.0
+        if window is not None:
+            ahead_s, outer_ahead_s = clocks.look(host).ahead_s, clocks.look(bench.outside.host).ahead_s
+            cut = outer.between(window[0] - ahead_s, window[1] - ahead_s, outer_ahead_s)
+        kept = records.of_outside(bench.outside, outer, outer_ahead_s)
+    measured = replace(measured, raw=records.of_load(measured.raw, window, ahead_s, kept))
+    return measured, samples if window is None else machine.between(samples, *window), cut
 
 
 def _window(host: Host, steps: TrialSteps) -> tuple[float, float] | None:
