@@ -141,7 +141,7 @@ class Start:
     """What a trial starts from."""
 
     cold: bool  # memory forgot what was prepared, on all its machines
-    flush_s: float  # for emptying page cache and write caches
+    flush_s: float  # for emptying page cache and write caches, and for all that memory forgot
     notes: tuple[str, ...]  # what was not emptied
     caches: Caches  # of the machine of the trial
     outer: Caches | None = None  # of the machine that carries it, where that is another
@@ -295,7 +295,9 @@ def quiesce(bench: Bench, steps: TrialSteps) -> Start:
         flushed.append(each.run(empty))
         problems += flushed[-1].stdout.splitlines()
         # an ordinary user may measure existing(PATH), and may not do this
-        cold = each.run(forget, check=False).exit_code == 0 and cold
+        forgot = each.run(forget, check=False)
+        flushed.append(forgot)  # it begins with a sync
+        cold = forgot.exit_code == 0 and cold
     notes: tuple[str, ...] = ()
     if problems:
         notes += (f"the trial did not start with empty write caches: {'; '.join(problems)}",)
