@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from strata.model import Call, Measured
+from strata.model import Call, Measured, Node
 from strata.run.layout import Layout
 from strata.run.machine import TELLING_BYTES
 
@@ -21,6 +21,7 @@ _WAYS = (("read", "disk.read_ratio", "read"), ("write", "disk.write_amplificatio
 
 _ARC = "the ARC of ZFS"
 _THROUGH = frozenset({"writeback", "writethrough", "unsafe"})  # QEMU's cache modes that go through the page cache
+_BTRFS_COPIES = {"dup": 2, "raid1": 2, "raid10": 2, "raid1c3": 3, "raid1c4": 4}  # mkfs.btrfs(8)
 # Arguments by which layers make data smaller.
 _SMALLER = frozenset({"compression", "compress", "compress-force", "compress_algorithm", "dedup", "deduplication"})
 
@@ -32,6 +33,7 @@ class Above:
     caches: tuple[str, ...] = ()  # that hold data in memory, as they are called
     arcs: frozenset[str] = frozenset()  # machines whose ZFS is part of it: host, guest
     smaller: bool = False  # it compresses, or stores equal blocks once
+    copies: int = 1  # how often each byte written reaches the disks, at least
 
 
 def above(layout: Layout) -> Above:
@@ -39,7 +41,31 @@ def above(layout: Layout) -> Above:
     arcs = {"guest" if placed.guest else "host" for placed in layout.layers if _has_zfs(placed.node.call)}
     caches = [_ARC] if arcs else []
     caches += [f"the page cache below {call.name}" for call in calls if call.values.get("cache") in _THROUGH]
-    return Above(tuple(dict.fromkeys(caches)), frozenset(arcs), any(_makes_smaller(call) for call in calls))
+    smaller = any(_makes_smaller(call) for call in calls)
+    return Above(tuple(dict.fromkeys(caches)), frozenset(arcs), smaller, _copies(layout.layers[-1].node))
+
+
+def _copies(node: Node) -> int:
+    """Parity is left out, and so is what a layer keeps twice of its own choice."""
+    values, below = node.call.values, min((_copies(each) for each in node.inputs), default=1)
+    match node.call.name:
+        case "degraded" | "rebuilding":
+            return 1  # one of them is missing
+        case "btrfs":
+            return below * _BTRFS_COPIES.get(str(values["profile"]), 1)
+        case "zfs":
+            return below * int(values["mirror"] or 1)
+        case "md" | "lvm":
+            return below * _raid_copies(node)
+    return below
+
+
+def _raid_copies(node: Node) -> int:
+    values = node.call.values
+    kinds = {values.get("level"), values.get("type")}
+    if "raid1" in kinds:
+        return max(len(node.inputs) - int(values.get("spares") or 0), 1)
+    return int(values.get("copies") or 2) if "raid10" in kinds else 1
 
 
 def _has_zfs(call: Call) -> bool:
@@ -66,8 +92,10 @@ def decided(found: Mapping[str, float], call: Call, stack: Above, measured: Meas
     moved = {"read": measured.bytes_read or 0, "write": measured.bytes_written or 0}
     telling = [way for way, size in moved.items() if size >= max(TELLING_BYTES, _LEAST_WAY * sum(moved.values()))]
     for way, name, past in () if _idle(found, stack) else _WAYS:
-        if way in telling and name in found and found[name] < least:
-            said.append(f"{100 * found[name]:.1f} % of the bytes {past} reached the disks as {way}s")
+        copies = stack.copies if way == "write" else 1
+        if way in telling and name in found and found[name] < least * copies:
+            times = f", which keep {copies} copies" if copies > 1 else ""
+            said.append(f"{100 * found[name]:.1f} % of the bytes {past} reached the disks as {way}s{times}")
     for machine in ("host", "guest") if "read" in telling else ():
         kept = found.get(f"{machine}.arc_served_pct", 0.0)
         if kept > 100 * (1 - _LEAST_SHARE):

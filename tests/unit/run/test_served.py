@@ -100,7 +100,7 @@ def test_what_was_fetched_ahead_came_from_a_disk() -> None:
 
 def above(stack: str) -> Above:
     (parsed,) = campaigns.parse_stacks(stack, layers.catalogue())
-    disks = (Disk("disk", 8 << 30, "/dev/sdz"),)
+    disks = tuple(Disk("disk", 8 << 30, f"/dev/sd{number}") for number in range(4))
     laid_out = layout.lay_out(parsed, layers.drivers(), disks, work_dir="/run", run_uuid="0" * 32, attempt=1)
     return served.above(laid_out)
 
@@ -142,3 +142,30 @@ def test_every_argument_by_which_a_layer_makes_data_smaller_is_known() -> None:
     how = {"compress_log_size", "compress_chksum"}  # f2fs: how, where compress_algorithm says that it does
     params = {param.name for driver in layers.drivers().values() for param in driver.info.params}
     assert {name for name in params if "compress" in name or "dedup" in name} - how == served._SMALLER
+
+
+@pytest.mark.parametrize(
+    ("stack", "copies"),
+    [
+        ("disk | ext4", 1),
+        ("3*disk | md(raid1) | ext4", 3),
+        ("3*disk | md(raid1, spares=1) | ext4", 2),
+        ("4*disk | md(raid10) | ext4", 2),
+        ("3*disk | md(raid5) | ext4", 1),
+        ("2*disk | lvm(raid1) | ext4", 2),
+        ("2*disk | btrfs(profile=raid1)", 2),
+        ("2*disk | zfs(mirror=2)", 2),
+        ("(2*disk | md(raid1)) + (2*disk | md(raid1)) | md(raid0) | ext4", 2),
+        ("(2*disk | md(raid1)) + disk | bcache(writeback) | ext4", 1),
+        ("2*disk | md(raid1) | degraded | ext4", 1),
+    ],
+)
+def test_a_stack_says_how_many_copies_it_writes(stack: str, copies: int) -> None:
+    assert above(stack).copies == copies
+
+
+def test_copies_do_not_stand_for_bytes_that_a_cache_kept() -> None:
+    mirrored = Above(copies=2)
+    said = decided({"disk.write_amplification": 0.9}, LOAD, mirrored)
+    assert said is not None and "90.0 % of the bytes written reached the disks as writes, which keep 2 copies" in said
+    assert decided({"disk.write_amplification": 1.1, "disk.read_ratio": 0.9}, LOAD, mirrored) is None
