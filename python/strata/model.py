@@ -583,6 +583,7 @@ class TrialPlan:
     expect_s: float | None = None  # how long `measure` should take, when that is known and the same on every machine
     work: Work = Work()  # what it takes beyond that, by the machine
     buffered: bool = False  # goes through the page cache: marked as cached unless the data set is large enough
+    unsynced: bool = False  # the figure that decides ends before the sync: it is that of the page cache
     uses_up: bool = False  # `measure` needs what was prepared as it was, and changes it: prepared again before another
     earlier: bool = False  # the figure is of what was done before: what machines did meanwhile says nothing of it
     gated: Command | None = None  # `measure` has a start of its own, and so passes the gate of strata/gate.py after it

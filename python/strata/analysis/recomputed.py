@@ -24,6 +24,7 @@ _MIB = 1024 * 1024
 class Recomputed:
     figures: dict[str, float] = field(default_factory=dict)
     courses: dict[str, list[float]] = field(default_factory=dict)  # values at 1 s, of figures that lose their warm-up
+    settled: dict[str, list[float]] = field(default_factory=dict)  # the mean of one without it; several: any of them
     read_bytes: int | None = None
     written_bytes: int | None = None
 
@@ -45,18 +46,18 @@ def hold(trial: TrialResult, parts: Sequence[Mapping[str, Any]]) -> Held:
             one = recompute(part)
             prefix = "" if len(parts) == 1 else f"tenant{part['tenant']}."
             found.figures |= {f"{prefix}{name}": value for name, value in one.figures.items()}
-            found.courses |= {f"{prefix}{name}": values for name, values in one.courses.items()}
+            found.settled |= {f"{prefix}{name}": means for name, means in one.settled.items()}
     except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError) as problem:
         raise ValueError(f"its raw record has another shape than Strata writes ({problem!r})") from problem
     same, different, untried = 0, [], []
     for name, stored in trial.metrics.items():
-        whole = found.figures.get(name.removesuffix("_whole_run"))
-        if whole is None:
+        given = _given(found, name, settled=f"{name}_whole_run" in trial.metrics)
+        if not given:
             untried.append(name)
-        elif _alike(stored, whole) or (f"{name}_whole_run" in trial.metrics and _tail(stored, found.courses.get(name))):
+        elif any(_alike(stored, each) for each in given):
             same += 1
         else:
-            different.append(f"{name} is stored as {stored!r}, and the raw record gives {whole!r}")
+            different.append(f"{name} is stored as {stored!r}, and the raw record gives {given[0]!r}")
     return Held(same, tuple(different), tuple(untried))
 
 
@@ -64,10 +65,21 @@ def _alike(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=_WITHIN, abs_tol=1e-12)
 
 
-def _tail(stored: float, course: Sequence[float] | None) -> bool:
-    """Whether it is the mean of all seconds after some warm-up of at most half of them."""
-    values = course or ()
-    return any(_alike(stored, math.fsum(values[cut:]) / len(values[cut:])) for cut in range(len(values) // 2 + 1))
+def _given(found: Recomputed, name: str, *, settled: bool) -> list[float]:
+    """`settled`: a figure of the whole run stands beside it, so that it may lack its warm-up."""
+    whole = found.figures.get(name.removesuffix("_whole_run"))
+    if whole is None:
+        return []
+    return found.settled.get(name) or [whole] if settled else [whole]
+
+
+def _means(part: Mapping[str, Any], whole: float | None, course: Sequence[float]) -> list[float]:
+    """Of a figure that may lack the warm-up which its record names. Records of older versions name none: there it may
+    be the mean of all seconds after any of at most half of them."""
+    cut_s = part.get("cut_s")
+    kept = [] if cut_s or whole is None else [whole]
+    cuts = range(len(course) // 2 + 1) if cut_s is None else [round(cut_s)] if cut_s else []
+    return kept + [math.fsum(course[cut:]) / len(course[cut:]) for cut in cuts if course[cut:]]
 
 
 def recompute(part: Mapping[str, Any]) -> Recomputed:
@@ -83,6 +95,7 @@ def recompute(part: Mapping[str, Any]) -> Recomputed:
         _dd(found, part)
     if part["tenant"] is None:  # the machine of several tenants is watched once for all, and that is not kept
         _machine(found, part)
+    found.settled = {name: _means(part, found.figures.get(name), each) for name, each in found.courses.items()}
     return found
 
 
@@ -177,11 +190,17 @@ def _dd(found: Recomputed, part: Mapping[str, Any]) -> None:
 
 
 def _machine(found: Recomputed, part: Mapping[str, Any]) -> None:
-    lines = [json.loads(line) for line in part["samples"].splitlines()]
-    began, ended = part["window"]
-    rows = [row for row in lines[1:-1] if began - 1e-3 <= row["t_s"] <= ended + 1e-3]
-    inner = dict(_counted(rows, part["devices"], found))
+    header, *rows, _ = [json.loads(line) for line in part["samples"].splitlines()]
     outer = part["outside"]
+    if "window" in part:  # records of older versions: what counts was cut out by the first way
+        began, ended = part["window"]
+        rows = [row for row in rows if began - 1e-3 <= row["t_s"] <= ended + 1e-3]
+    elif part["gate"] is not None:
+        rows = list(_during(rows, *(at - header["started_unix_s"] for at in part["gate"])))
+        if outer is not None:
+            times = [at - part["ahead_s"] + outer["ahead_s"] - outer["started_unix_s"] for at in part["gate"]]
+            outer = {**outer, "rows": list(_during(outer["rows"], *times))}
+    inner = dict(_counted(rows, part["devices"], found))
     if part["in_guest"]:
         cpu = {"cpu_busy_pct", "cpu_user_s", "cpu_system_s", "cpu_iowait_pct"}
         inner = {
@@ -192,6 +211,16 @@ def _machine(found: Recomputed, part: Mapping[str, Any]) -> None:
     found.figures |= inner
     if outer is not None:
         found.figures |= dict(_counted(outer["rows"], outer["devices"], found))
+
+
+def _during(rows: Sequence[Mapping[str, Any]], began: float, ended: float) -> Iterator[Mapping[str, Any]]:
+    """Rows of a load, whose times are those of its machine's samples: with the last one before it and the first one
+    after it."""
+    for number, row in enumerate(rows):
+        after = rows[number + 1]["t_s"] if number + 1 < len(rows) else math.inf
+        before = rows[number - 1]["t_s"] if number else -math.inf
+        if after > began and before < ended:
+            yield row
 
 
 def _counted(

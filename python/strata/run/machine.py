@@ -72,7 +72,7 @@ _DEVICE_METRICS: tuple[tuple[str, str, str, Merge], ...] = (
 _SLACK_S = 0.05
 
 # Below this an application's traffic is too small to say where it was served from.
-_TELLING_BYTES = 1 << 20
+TELLING_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +168,11 @@ def figures(samples: Samples, devices: Iterable[tuple[str, str]], measured: Meas
     moved = (measured.bytes_read or 0) + (measured.bytes_written or 0)
     if busy_s is not None and operations:
         found["host.cpu_per_io_us"] = busy_s * 1e6 / operations
-    if busy_s is not None and moved >= _TELLING_BYTES:
+    if busy_s is not None and moved >= TELLING_BYTES:
         found["host.cpu_per_gib_s"] = busy_s / (moved / 2**30)
-    if (measured.bytes_written or 0) >= _TELLING_BYTES and "disk.write_bytes" in found:
+    if (measured.bytes_written or 0) >= TELLING_BYTES and "disk.write_bytes" in found:
         found["disk.write_amplification"] = found["disk.write_bytes"] / (measured.bytes_written or 1)
-    if (measured.bytes_read or 0) >= _TELLING_BYTES and "disk.read_bytes" in found:
+    if (measured.bytes_read or 0) >= TELLING_BYTES and "disk.read_bytes" in found:
         found["disk.read_ratio"] = found["disk.read_bytes"] / (measured.bytes_read or 1)
     return found
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from strata.model import Call, TrialOutput
-from strata.run.machine import Samples
 from strata.run.outside import Outside, Watched
 
 
@@ -23,28 +22,31 @@ def of_program(call: Call, output: TrialOutput, sampled: str | None) -> dict[str
     }
 
 
-def of_trial(
-    program: Mapping[str, Any],
-    samples: Samples,
-    devices: Sequence[tuple[str, str]],
-    outside: Outside | None,
-    watched: Watched | None,
-) -> dict[str, Any]:
-    """With what its figures were made of besides. `samples`: the part of the engine's that counts, whose seconds are
-    those since its first row; `outside`: of the machine that carries the guest, which is another."""
-    import json
-
-    whole = json.loads(program["samples"].partition("\n")[0] or "{}")
-    began_s = samples.header.get("started_unix_s", 0.0) - whole.get("started_unix_s", 0.0)
-    times = [row["t_s"] for row in samples.rows] or [0.0]
-    outer = None
-    if outside is not None and watched is not None:
-        outer = {"rows": list(watched.samples.rows), "devices": [layer for layer, _ in outside.devices]}
+def of_outside(outside: Outside, watched: Watched, ahead_s: float) -> dict[str, Any]:
+    """Of the machine that carries the guest of a trial, whole; how far its clock is ahead of the controller's."""
     return {
-        **program,
-        "tenant": None,
-        "devices": [layer for layer, _ in devices],
-        "window": [began_s + times[0], began_s + times[-1]],
-        "in_guest": outside is not None,
-        "outside": outer,
+        "rows": list(watched.samples.rows),
+        "started_unix_s": watched.samples.header["started_unix_s"],
+        "ahead_s": ahead_s,
+        "devices": [layer for layer, _ in outside.devices],
     }
+
+
+def of_load(
+    program: Mapping[str, Any] | None,
+    gate: tuple[float, float] | None,
+    ahead_s: float = 0.0,
+    outside: Mapping[str, Any] | None = None,
+) -> Mapping[str, Any] | None:
+    """What `of_program` gave, with when the load itself began and ended, by the clock of its machine, which is ahead of
+    the controller's by so much. `gate` is None where the program does not say it."""
+    return program and {**program, "gate": gate and list(gate), "ahead_s": ahead_s, "outside": outside}
+
+
+def of_trial(
+    load: Mapping[str, Any], devices: Sequence[tuple[str, str]], *, in_guest: bool, cut_s: float
+) -> dict[str, Any]:
+    """What `of_load` gave, with what else its figures were made of. `cut_s`: the warm-up that the figure which decides
+    leaves out."""
+    layers = [layer for layer, _ in devices]
+    return {**load, "tenant": None, "devices": layers, "in_guest": in_guest, "cut_s": cut_s}

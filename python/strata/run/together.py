@@ -20,7 +20,7 @@ from strata.errors import VisitFailed, WorkloadFailed
 from strata.gate import GONE, PART
 from strata.hosts.base import Host
 from strata.model import Call, Command, Completed, Guest, Measured, Metric, Outcome, Target, TrialPlan, Workload
-from strata.run import clocks, machine, served, trial, trial_steps
+from strata.run import clocks, machine, records, trial, trial_steps
 from strata.run.at_once import at_once
 from strata.run.clocks import Clock
 from strata.run.outside import QEMU, Outside, Watched
@@ -130,6 +130,7 @@ class Part:
     own_gate: bool = field(init=False)
     steps: TrialSteps = field(init=False)
     start: Start = field(init=False)
+    arc: Mapping[str, float] = field(default_factory=dict)  # what the ARC of its guest served
     ended: list[Completed] = field(default_factory=list)
     clock: Clock = clocks.SAME  # of its machine
     began: float = 0.0  # its load, Unix time by the controller's clock
@@ -193,7 +194,7 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
         )
     inside = parts[0].host is not outside.host
     watched: Watched | None = None
-    clock = clocks.SAME
+    clock, arc = clocks.SAME, {}
     try:
         _prepare(parts, inside)
         at = outside.host.now()
@@ -201,6 +202,7 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
             clock = clocks.look(outside.host)
         with trial.under_way(dict.fromkeys(each for part in parts for each in part.bench.meanwhile)):
             watched = _from_threads(parts, outside) if inside else _from_a_shell(parts, outside)
+        arc = _arcs(parts)
     except VisitFailed as error:
         if all(part.failed is None for part in parts):
             parts[0].failed = error
@@ -213,7 +215,7 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
             trial.see_that_it_lives(part.bench, part.failed)
     if failed or any(part.stopped for part in parts):
         return Together(tuple(_failed(part, failed, at) for part in parts), {}, {})
-    shared = {**_windows(parts), machine.FLUSH.name: sum(part.start.flush_s for part in parts)}
+    shared = {**_windows(parts), machine.FLUSH.name: sum(part.start.flush_s for part in parts), **arc}
     if watched is not None:
         # It was watched from before the loads began until their programs had ended.
         began_s, ended_s = min(part.began for part in parts), max(part.began + part.took_s for part in parts)
@@ -388,7 +390,9 @@ def _read(part: Part) -> None:
         return
     began_ms, ended_ms = map(int, times)
     measured, samples = part.read
-    part.read = measured, machine.between(samples, began_ms / 1000, ended_ms / 1000)
+    window = began_ms / 1000, ended_ms / 1000
+    raw = records.of_load(measured.raw, window, part.clock.ahead_s)
+    part.read = replace(measured, raw=raw), machine.between(samples, *window)
     part.began = began_ms / 1000 - part.clock.ahead_s
     part.took_s = (ended_ms - began_ms) / 1000
 
@@ -402,31 +406,38 @@ def _failed(part: Part, failed: Sequence[Part], at: float) -> Trial:
     return Trial(Outcome.FAILED, reason, at, None, _typed(part), evidence=evidence)
 
 
+def _arcs(parts: Sequence[Part]) -> dict[str, float]:
+    """What the ARC of the machine that carries all served since the last of them was made ready. What that of a guest
+    served goes to its part."""
+    shared: dict[str, float] = {}
+    for part in parts:
+        found = trial.arc_figures(part.bench, part.start)
+        part.arc = {name: value for name, value in found.items() if not name.startswith("host.")}
+        shared = {name: found[name] for name in found.keys() - part.arc.keys() if name in part.bench.declared}
+    return shared
+
+
 def _ended(part: Part, inside: bool, shared: Mapping[str, float], at: float) -> Trial:
     assert part.read is not None
     measured, samples = part.read
     settled = trial.settled_of(part.workload, part.call, measured)
-    done = Done(measured, samples, None, part.start)
+    done = Done(measured, samples, None, part.start, part.arc, shared)
     own = trial.judged(part.bench, part.workload, part.call, part.plan, done, at, _typed(part), part.steps, settled, [])
     own = replace(own, raw=tuple({**each, "tenant": part.tenant} for each in own.raw))
     figures = {name: value for name, value in (own.figures or {}).items() if name != machine.FLUSH.name}
     if not inside:  # the machine is everybody's
         figures = {name: value for name, value in figures.items() if not name.startswith(("host.", "psi."))}
-    flags = own.flags
     overlap, apart = shared[OVERLAP.name], shared[APART.name]
     notes = own.notes
-    decided = served.decided(shared, part.call, part.bench.above, buffered=part.plan.buffered)
-    if decided is not None:
-        flags, notes = tuple(dict.fromkeys((*flags, "cache"))), (*notes, decided)
     if apart > _APART_PCT:
         notes = (*notes, f"for {apart:.0f} % of the longest tenant's load not all others were under way")
     if overlap >= LEAST_OVERLAP_PCT:
-        return replace(own, figures=figures, flags=flags, notes=notes)
+        return replace(own, figures=figures, notes=notes)
     reason = (
         f"the tenants ran together for {overlap:.1f} % of the shortest one's load, and at least "
         f"{LEAST_OVERLAP_PCT:g} % is asked for; measure longer (runtime=), with loads of the same length."
     )
-    return replace(own, outcome=Outcome.INVALID, reason=reason, figures=figures, flags=flags, notes=notes)
+    return replace(own, outcome=Outcome.INVALID, reason=reason, figures=figures, notes=notes)
 
 
 def _total(measured: Sequence[Measured]) -> Measured:

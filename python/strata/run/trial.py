@@ -82,6 +82,16 @@ class Bench:
     holders: tuple[str, ...] = ()  # what holds data of the stack on `host`, top to bottom
     above: served.Above = served.Above()  # noqa: RUF009 (frozen): what may keep bytes from the disks
 
+    @property
+    def in_guest(self) -> bool:
+        """Whether `host` is a guest, carried by the machine of `outside`."""
+        return self.outside is not None and self.outside.host is not self.host
+
+    @property
+    def arcs(self) -> frozenset[str]:
+        """Machines whose ARC may serve it. Others may have ZFS as well, which other programs read from."""
+        return self.above.arcs | ({"host"} if self.filesystem == "zfs" else frozenset())
+
 
 def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: str, seed: int) -> Trial:
     """Prepare, measure, read; once more and twice as long when the figure did not settle. `target` and `scratch` are
@@ -131,7 +141,7 @@ class Start:
     """What a trial starts from."""
 
     cold: bool  # memory forgot what was prepared, on all its machines
-    flush_s: float  # for emptying page cache and write caches
+    flush_s: float  # for emptying page cache and write caches, and for all that memory forgot
     notes: tuple[str, ...]  # what was not emptied
     caches: Caches  # of the machine of the trial
     outer: Caches | None = None  # of the machine that carries it, where that is another
@@ -146,6 +156,8 @@ class Done:
     outer: Watched | None  # of the machine outside
     start: Start
     arc: Mapping[str, float] = field(default_factory=dict)  # what the ARCs of its machines served
+    # Of several tenants: figures of the machine that carries them all, which are not of this one alone.
+    shared: Mapping[str, float] = field(default_factory=dict)
 
 
 def judged(
@@ -187,20 +199,23 @@ def judged(
     devices = [(layer, f"d{i}") for i, (layer, _) in enumerate(bench.devices)]
     found = {} if plan.earlier else machine.figures(samples, devices, measured)
     watched = {}
-    within = bench.outside if bench.outside is not None and bench.host is not bench.outside.host else None
+    within = bench.outside if bench.in_guest else None
     if within is not None:
         found = machine.as_guest(found)
         if outer is not None and not plan.earlier:
             found |= within.figures(outer, measured)
             watched = within.series(outer)
     found |= done.arc
-    decided = served.decided(found, call, bench.above, buffered=plan.buffered)
+    seen = {**found, **done.shared}
+    decided = served.decided(seen, call, bench.above, measured, buffered=plan.buffered)
     if decided is not None:
         notes.append(decided)
-    unknown = not served.known(found) and (
+    if plan.unsynced:
+        notes.append(f"{primary.name} ends before the sync: what it says was written may be in the page cache")
+    unknown = not served.known(seen, bench.above) and (
         not start.cold or (plan.buffered and workload.data_bytes(call) < 2 * bench.memory_bytes)
     )
-    if decided is not None or unknown or bench.filesystem in directories.MEMORY:
+    if decided is not None or unknown or plan.unsynced or bench.filesystem in directories.MEMORY:
         flags.append("cache")
     if not bench.devices and bench.outside is None:
         where = f"this {bench.filesystem}" if bench.filesystem else "this directory"
@@ -228,23 +243,33 @@ def judged(
         pattern=measured.pattern,
         cut_s=cut_s,
         moved_bytes=None if None in (read, written) else (read or 0) + (written or 0),
-        raw=() if measured.raw is None else (records.of_trial(measured.raw, samples, bench.devices, within, outer),),
+        raw=_raw(bench, measured, cut_s),
     )
+
+
+def _raw(bench: Bench, measured: Measured, cut_s: float) -> tuple[Mapping[str, Any], ...]:
+    if measured.raw is None:
+        return ()
+    return (records.of_trial(measured.raw, bench.devices, in_guest=bench.in_guest, cut_s=cut_s),)
 
 
 def start_figures(bench: Bench, start: Start) -> dict[str, float]:
     """What memory kept on each machine of a trial when its clock started."""
-    if bench.outside is None or bench.host is bench.outside.host:
+    if not bench.in_guest:
         return start.caches.figures()
     return machine.as_guest(start.caches.figures()) | (start.outer.figures() if start.outer else {})
 
 
 def arc_figures(bench: Bench, start: Start) -> dict[str, float]:
-    """What the ARCs of the machines of a trial served since its start."""
-    if bench.outside is None or bench.host is bench.outside.host:
-        return caches.look(bench.host).since(start.caches)
-    found = machine.as_guest(caches.look(bench.host).since(start.caches))
-    return found | (caches.look(bench.outside.host).since(start.outer) if start.outer else {})
+    """What the ARCs of the machines of a trial served since its start, where its stack has ZFS there."""
+    found: dict[str, float] = {}
+    own = "guest" if bench.in_guest else "host"
+    if own in bench.arcs:
+        found = caches.look(bench.host).since(start.caches)
+        found = machine.as_guest(found) if bench.in_guest else found
+    if bench.outside is not None and start.outer is not None and "host" in bench.arcs:
+        found |= caches.look(bench.outside.host).since(start.outer)
+    return found
 
 
 def prepare(bench: Bench, steps: TrialSteps) -> None:
@@ -270,16 +295,21 @@ def quiesce(bench: Bench, steps: TrialSteps) -> Start:
         flushed.append(each.run(empty))
         problems += flushed[-1].stdout.splitlines()
         # an ordinary user may measure existing(PATH), and may not do this
-        cold = each.run(forget, check=False).exit_code == 0 and cold
+        forgot = each.run(forget, check=False)
+        flushed.append(forgot)  # it begins with a sync
+        cold = forgot.exit_code == 0 and cold
     notes: tuple[str, ...] = ()
     if problems:
         notes += (f"the trial did not start with empty write caches: {'; '.join(problems)}",)
     if not cold:
         notes += ("memory could not be cleared of what was prepared, which only root may: it may have served reads",)
     seen = [caches.look(each) for each in (host, *(each for each, _, _ in below))]
-    for warm in (each.arc_data_bytes for each in seen if each.arc_is_warm):
-        notes += (f"the ARC of ZFS was not empty at the start: {human_size(warm or 0)} of data were left in it",)
-    cold = cold and not any(each.arc_is_warm for each in seen)
+    names = ("guest", "host") if below else ("host",)
+    warm = [each for name, each in zip(names, seen, strict=True) if name in bench.arcs and each.arc_is_warm]
+    for left in warm:
+        size = human_size(left.arc_data_bytes or 0)
+        notes += (f"the ARC of ZFS was not empty at the start: {size} of data were left in it",)
+    cold = cold and not warm
     return Start(cold, sum(each.duration_s for each in flushed), notes, seen[0], seen[1] if below else None)
 
 
@@ -326,13 +356,15 @@ def _measure(
     measured, samples = read(host, workload, call, plan, steps, done)
     outer = watch.seen() if watch else None
     window = _window(host, steps)
-    if window is None:
-        return measured, samples, outer
-    began_s, ended_s = window
+    ahead_s, kept, cut = 0.0, None, outer
     if outer is not None and bench.outside is not None:
-        ahead_s = clocks.look(host).ahead_s
-        outer = outer.between(began_s - ahead_s, ended_s - ahead_s, clocks.look(bench.outside.host).ahead_s)
-    return measured, machine.between(samples, began_s, ended_s), outer
+        outer_ahead_s = 0.0
+        if window is not None:
+            ahead_s, outer_ahead_s = clocks.look(host).ahead_s, clocks.look(bench.outside.host).ahead_s
+            cut = outer.between(window[0] - ahead_s, window[1] - ahead_s, outer_ahead_s)
+        kept = records.of_outside(bench.outside, outer, outer_ahead_s)
+    measured = replace(measured, raw=records.of_load(measured.raw, window, ahead_s, kept))
+    return measured, samples if window is None else machine.between(samples, *window), cut
 
 
 def _window(host: Host, steps: TrialSteps) -> tuple[float, float] | None:

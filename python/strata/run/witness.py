@@ -16,6 +16,7 @@ from strata.run.trial import Trial
 # A figure may be this many times what was counted.
 _MOST = 1.05
 _MIB = 1 << 20
+_ACTIVITY = ("reads", "writes", "busy_ms")
 _RATES = frozenset({"iops", "read_iops", "write_iops"})
 _THEN = "do not use this figure, and report it with its run directory."
 
@@ -47,9 +48,12 @@ def judged(layout: Layout, trial: Trial, primary: Metric) -> Trial:
 
 
 def _at_the_disks(layout: Layout, trial: Trial) -> float | None:
-    """Bytes read and written there from the end of the warm-up on; None where one of them was not sampled."""
+    """Bytes read and written there from the end of the warm-up on; None where one of them was not sampled, or counts
+    nothing: no request and no busy time in the whole trial (queue/iostats of 0)."""
     total = 0.0
     for number, (layer, _) in enumerate(layout.block_devices()):
+        if layer == "disk" and not any(_grew(trial, f"device.d{number}.{name}") for name in _ACTIVITY):
+            return None
         for name in ("read_bytes", "write_bytes") if layer == "disk" else ():
             points = (trial.series or {}).get(f"machine.device.d{number}.{name}")
             if not points:
@@ -57,6 +61,11 @@ def _at_the_disks(layout: Layout, trial: Trial) -> float | None:
             before = [value for at_s, value in points if at_s <= trial.cut_s] or [points[0][1]]
             total += points[-1][1] - before[-1]
     return total
+
+
+def _grew(trial: Trial, counter: str) -> bool:
+    points = (trial.series or {}).get(f"machine.{counter}") or ((0.0, 0.0),)
+    return points[-1][1] > points[0][1]
 
 
 def _invalid(trial: Trial, primary: Metric, claimed: float, counted: float, who: str) -> Trial:

@@ -83,6 +83,7 @@ class SeqwriteSync:
             ),
             collect={},
             buffered=True,
+            unsynced=spec.variant == "study",
         )
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:

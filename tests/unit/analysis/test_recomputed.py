@@ -12,8 +12,9 @@ import pytest
 from strata.analysis import recomputed
 from strata.errors import StoreError
 from strata.hosts.fake import FakeHost
-from strata.model import Call, Command, Kind, Outcome, Target, TrialOutput, TrialPlan, TrialResult
+from strata.model import Call, Command, Kind, Measured, Outcome, Target, TrialOutput, TrialPlan, TrialResult
 from strata.run import machine, records, trial, trial_steps
+from strata.run.outside import Outside, Watched
 from strata.store import raw
 from strata.workloads import _fio_json, find
 
@@ -38,7 +39,9 @@ def samples() -> str:
 def part(**changes: Any) -> dict[str, Any]:
     call = Call("fio/randrw-75-25", "fio/randrw-75-25", {})
     program = records.of_program(call, TrialOutput(0, 31.0, "", "", {"fio.json": FIO.read_text()}), samples())
-    return {**records.of_trial(program, machine.parse(samples()), [("disk", "/dev/x")], None, None), **changes}
+    load = records.of_load(program, None)
+    assert load is not None
+    return {**records.of_trial(load, [("disk", "/dev/x")], in_guest=False, cut_s=0.0), **changes}
 
 
 def stored(**changes: float) -> TrialResult:
@@ -70,12 +73,51 @@ def test_only_a_trial_whose_warm_up_was_cut_may_have_the_mean_of_its_last_second
     report = json.loads(FIO.read_text())
     for job in report["jobs"]:
         job["read"]["runtime"] = job["write"]["runtime"] = 4000
-    record = part(files={"fio.json": json.dumps(report), "iops.log": log})
+    record = part(files={"fio.json": json.dumps(report), "iops.log": log}, cut_s=1.0)
     whole = recomputed.recompute(record).figures["iops"]
     cut = replace(stored(), metrics={"iops": 100.0, "iops_whole_run": whole})
     assert recomputed.hold(cut, [record]).different == ()
     assert len(recomputed.hold(replace(cut, metrics={"iops": 100.0}), [record]).different) == 1
-    assert len(recomputed.hold(replace(cut, metrics={**cut.metrics, "iops": 900.0}), [record]).different) == 1
+    for other in (900.0, whole):  # what the trial cut off is in the record, and nothing else will do
+        assert len(recomputed.hold(replace(cut, metrics={**cut.metrics, "iops": other}), [record]).different) == 1
+    uncut = {**record, "cut_s": 0.0}
+    assert recomputed.hold(replace(cut, metrics={**cut.metrics, "iops": whole}), [uncut]).different == ()
+    assert len(recomputed.hold(cut, [uncut]).different) == 1
+    del uncut["cut_s"]  # as older versions wrote them
+    for other in (100.0, whole):
+        assert recomputed.hold(replace(cut, metrics={**cut.metrics, "iops": other}), [uncut]).different == ()
+
+
+def busy(rows: list[dict[str, Any]], devices: list[tuple[str, str]] | None = None) -> dict[str, float]:
+    header, end = {"started_unix_s": 1000.0}, {"end": True, "wall_s": 1.0}
+    found = machine.parse("\n".join(map(json.dumps, (header, *rows, end))))
+    return machine.figures(found, devices or [("disk", "d0")], Measured({}))
+
+
+def test_the_window_of_a_load_is_cut_out_again_from_all_that_was_sampled() -> None:
+    """So that one that was cut in the wrong place is found: the record has the gate, and every row."""
+    rows = [json.loads(line) for line in samples().splitlines()[1:-1]]
+    half = replace(stored(), metrics=busy(rows[:2]))
+    record = part(gate=[1000.0, 1014.0])
+    assert record["samples"] == samples() and "window" not in record
+    assert recomputed.hold(half, [record]).different == ()
+    assert recomputed.hold(half, [part(gate=[1001.0, 1015.0])]).different == ()
+    for gate in ([1000.0, 1015.1], [1015.0, 1029.0], None):
+        assert recomputed.hold(half, [part(gate=gate)]).different
+    older = {name: value for name, value in part(window=[0.0, 15.0]).items() if name not in ("gate", "cut_s")}
+    assert recomputed.hold(half, [older]).different == ()
+
+
+def test_the_machine_that_carries_a_guest_is_cut_by_both_clocks() -> None:
+    rows = tuple(json.loads(line) for line in samples().splitlines()[1:-1])
+    seen = machine.Samples({"started_unix_s": 5000.0}, rows, {"wall_s": 30.0})
+    outside = Outside(FakeHost(), [("disk", "/dev/x")], (), "/visit")
+    kept = records.of_outside(outside, Watched(seen, seen), 4000.0)
+    half = replace(stored(), metrics=busy(list(rows[:2])))
+    # By the guest's clock, 70 s ahead of the controller's: 5 to 14 s after the outer samples began.
+    record = part(outside=kept, in_guest=True, devices=[], gate=[1075.0, 1084.0], ahead_s=70.0)
+    assert recomputed.hold(half, [record]).different == () and recomputed.hold(half, [record]).same > 5
+    assert recomputed.hold(half, [{**record, "ahead_s": 60.0}]).different
 
 
 def test_several_tenants_have_their_own_figures_again() -> None:
@@ -86,8 +128,8 @@ def test_several_tenants_have_their_own_figures_again() -> None:
 
 
 def test_a_record_of_another_shape_is_refused() -> None:
-    for changes in ({"samples": "[]\n[]\n[]"}, {"files": {"fio.json": "{}"}}, {"window": [0.0]}):
-        with pytest.raises(ValueError, match=r"shape|values to unpack"):
+    for changes in ({"samples": "[]\n[]\n[]", "gate": [0.0, 1.0]}, {"files": {"fio.json": "{}"}}, {"gate": [0.0]}):
+        with pytest.raises(ValueError, match=r"shape|values to unpack|arguments"):
             recomputed.hold(stored(), [part(**changes)])
 
 

@@ -14,6 +14,7 @@ from strata.hosts.fake import FakeHost
 from strata.model import (
     Call,
     Command,
+    Completed,
     Guest,
     GuestImage,
     Kind,
@@ -26,6 +27,7 @@ from strata.model import (
 )
 from strata.run import clocks, merging, together, trial
 from strata.run.outside import QEMU, Outside
+from strata.run.served import Above
 from strata.run.together import Part
 
 SPEED = Metric("speed", "MiB/s", "higher", merge="sum")
@@ -223,3 +225,61 @@ def test_a_clock_that_went_another_way_meanwhile_is_known_less_exactly() -> None
     assert clocks.kept(before, clocks.Clock(5.015, 0.01)) == before, "no more than its looks differ"
     drifted = clocks.kept(before, clocks.Clock(4.9, 0.01))
     assert drifted.ahead_s == 5.0 and drifted.within_s == pytest.approx(0.09)
+
+
+class Buffered(Load):
+    def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        return TrialPlan((), Command(("work", target.path)), {}, buffered=True)
+
+    def read(self, spec: Call, output: TrialOutput) -> Measured:
+        return Measured({"speed": 1.0}, bytes_read=1 << 30, bytes_written=0)
+
+
+def buffered(read_bytes: int, arc_hits: int = 0, above: Above = Above()) -> together.Together:  # noqa: B008 (frozen)
+    """Two tenants on one machine read 2 GiB, of which so much is read from its disk, and its ARC answers so many reads
+    of the seconds between."""
+    names = frozenset({"disk.read_ratio", "disk.read_bytes", "host.arc_served_pct"})
+
+    def respond(command: Command) -> str:
+        if command.argv[:2] == (host.engine, "sample"):
+            host.files["/proc/spl/kstat/zfs/arcstats"] = f"demand_data_hits 4 {arc_hits}\n"
+        return ""
+
+    class Sampled(FakeHost):
+        def run(self, command: Command, *, check: bool = True) -> Completed:
+            done = super().run(command, check=check)
+            counters = ("reads", "writes", "write_bytes", "flushes", "busy_ms", "in_flight")
+            rows: list[dict[str, object]] = [
+                {"t_s": 10.0 * at, "devices": {"d0": {**dict.fromkeys(counters, at), "read_bytes": at * read_bytes}}}
+                for at in (0, 1)
+            ]
+            self.files["/scratch/together.jsonl"] = lines(100.0, rows)
+            return done
+
+    host = Sampled(respond=respond)
+    parts = []
+    for tenant in (1, 2):
+        scratch = f"/scratch/{tenant}"
+        bench = trial.Bench(host, (), 1 << 40, names, above=above)
+        target, call = Target(Kind.DIRECTORY, "/t", None), Call("load", "load", {})
+        parts.append(Part(tenant, bench, Buffered(), call, target, scratch))  # type: ignore[arg-type]
+        host.files |= {f"{scratch}/samples.jsonl": samples(100.0, 10.0), **gate(scratch, 100.0, 10.0)}
+        host.files |= {f"{scratch}/out": "", f"{scratch}/err": ""}
+    return together.run(parts, Outside(host, (("disk", "/dev/x"),), (), "/scratch"), 1)
+
+
+def test_buffered_tenants_are_marked_by_what_the_disks_of_all_counted() -> None:
+    """Their own devices say nothing; the disk that they share does."""
+    found = buffered(2 << 30)
+    assert found.figures["disk.read_ratio"] == 1.0
+    assert [each.flags for each in found.trials] == [(), ()], found.trials
+    assert [each.flags for each in buffered(1 << 29).trials] == [("cache",)] * 2
+
+
+def test_the_arc_is_counted_once_around_all_tenants() -> None:
+    zfs = Above(("the ARC of ZFS",), frozenset({"host"}))
+    found = buffered(4 << 30, 1000, zfs)
+    assert found.figures["host.arc_served_pct"] == 100.0
+    assert [each.flags for each in found.trials] == [("cache",)] * 2
+    assert all("host.arc_served_pct" not in (each.figures or {}) for each in found.trials)
+    assert [each.flags for each in buffered(4 << 30, 1000).trials] == [(), ()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -28,6 +29,8 @@ from strata.model import (
 )
 from strata.run import machine, trial, trial_steps
 from strata.run.outside import Outside
+from strata.run.served import Above
+from strata.workloads import find
 from strata.workloads.guest import Boot
 
 SPEED = Metric("speed", "MiB/s", "higher")
@@ -113,8 +116,15 @@ class Machine(FakeHost):
 TARGET = Target(Kind.DIRECTORY, "/stack/strata-trial", None)
 
 
-def run(load: Load, *, runtime: float | None = 10.0, host: FakeHost | None = None, memory: int = 1) -> trial.Trial:
-    bench = trial.Bench(host or Machine(), (("disk", "/dev/x"),), memory, frozenset())
+def run(
+    load: Load,
+    *,
+    runtime: float | None = 10.0,
+    host: FakeHost | None = None,
+    memory: int = 1,
+    above: Above = Above(),  # noqa: B008 (frozen)
+) -> trial.Trial:
+    bench = trial.Bench(host or Machine(), (("disk", "/dev/x"),), memory, frozenset(), above=above)
     return trial.run(bench, load, Call("load", "load", {"runtime": runtime}), TARGET, "/scratch", 1)
 
 
@@ -204,12 +214,43 @@ def test_cached_is_a_buffered_data_set_under_twice_the_memory(buffered: bool, da
     assert ("cache" in run(Load(buffered=buffered, data_bytes=data), memory=10).flags) == cached
 
 
+@pytest.mark.parametrize(("name", "marked"), [("dd/seqwrite-sync@study", True), ("dd/seqwrite-sync", False)])
+def test_a_figure_that_ends_before_the_sync_is_that_of_the_page_cache(name: str, marked: bool) -> None:
+    """All bytes reach the disk within the trial, but after what dd itself prints."""
+    size = 64 << 20
+    said = f"{size} bytes (67 MB, 64 MiB) copied, 0.01 s, 6.7 GB/s\n"
+
+    class Disk(Machine):
+        def run(self, command: Command, *, check: bool = True) -> Completed:
+            done = super().run(command, check=check)
+            self.files["/scratch/samples.jsonl"] = written(size)
+            return replace(done, stderr=said)
+
+    names = frozenset({"disk.write_amplification"})
+    bench = trial.Bench(Disk(), (("disk", "/dev/x"),), 1, names)
+    call = Call("dd/seqwrite-sync", name, {"size": size}, variant="study" if marked else None)
+    result = trial.run(bench, find(call), call, TARGET, "/scratch", 1)
+    assert (result.figures or {})["disk.write_amplification"] == 1.0, result.reason
+    assert ("cache" in result.flags) is marked
+    assert any("ends before the sync" in note for note in result.notes) is marked
+
+
+def written(size: int) -> str:
+    """Samples of a disk that was given so many bytes in 10 s."""
+    counters = ("reads", "writes", "flushes", "busy_ms", "in_flight", "read_bytes")
+    disks = [{**dict.fromkeys(counters, at), "write_bytes": at * size} for at in (0, 1)]
+    rows = [{"t_s": 10.0 * at, "devices": {"d0": disk}} for at, disk in enumerate(disks)]
+    lines = [{"started_unix_s": 0.0}, *rows, {"end": True, "wall_s": 10.0}]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
 def test_a_trial_says_how_long_its_caches_took_to_empty_and_what_was_not_emptied() -> None:
     wrote = Completed((), 0, "sync: error syncing '/dev/x': Input/output error\n", "", 40.0)
-    host = Machine({"udevadm": wrote, "--file-system": replace(wrote, stdout="", duration_s=2.0)})
+    forgot = replace(wrote, stdout="", duration_s=300.0)  # it writes out what else is dirty before
+    host = Machine({"drop_caches": forgot, "udevadm": wrote, "--file-system": replace(forgot, duration_s=2.0)})
     bench = trial.Bench(host, (), 1, frozenset({"host.flush_s"}), holders=("/dev/top", "/dev/x"))
     result = trial.run(bench, Load(), Call("load", "load", {"runtime": None}), TARGET, "/scratch", 1)
-    assert result.figures == {"speed": 140.0, "host.flush_s": 42.0}
+    assert result.figures == {"speed": 140.0, "host.flush_s": 342.0}
     assert any("did not start with empty write caches" in note and "/dev/x" in note for note in result.notes)
     (quiesce,) = [command for command in host.commands if any("udevadm" in part for part in command.argv)]
     assert quiesce.argv[-2:] == ("/dev/top", "/dev/x") and quiesce.timeout_s >= 600
@@ -236,7 +277,7 @@ def test_caches_are_emptied_in_the_guest_and_then_on_the_machine_that_carries_it
     assert said == [("guest", "prepare"), *order, ("guest", "measure")]
     assert ("/mnt", "/dev/vdb") in [command.argv[-2:] for command in guest.commands]
     assert ("/image", "/dev/disk") in [command.argv[-2:] for command in outer.commands]
-    assert result.figures is not None and result.figures["host.flush_s"] == 3.0, "file system, guest, outside"
+    assert result.figures is not None and result.figures["host.flush_s"] == 5.0, "file system, and each twice"
 
 
 ARC = "size 4 {size}\nc_min 4 62484352\ndata_size 4 {size}\n"
@@ -261,11 +302,72 @@ def test_what_memory_keeps_when_the_clock_starts_is_read_on_every_machine() -> N
 
 def test_an_arc_that_was_not_emptied_is_said() -> None:
     host = Machine()
+    zfs = Above(("the ARC of ZFS",), frozenset({"host"}))
     host.files["/proc/spl/kstat/zfs/arcstats"] = ARC.format(size=59 << 20)
-    result = run(Load(), host=host)
+    result = run(Load(), host=host, above=zfs)
     assert any("the ARC of ZFS was not empty" in note and "59.0 MiB" in note for note in result.notes), result.notes
+    assert result.flags == ("cache",)
     host.files["/proc/spl/kstat/zfs/arcstats"] = ARC.format(size=32 << 20)
-    assert not [note for note in run(Load(), host=host).notes if "ARC" in note]
+    assert not [note for note in run(Load(), host=host, above=zfs).notes if "ARC" in note]
+
+
+def test_an_arc_that_the_stack_does_not_have_may_be_full() -> None:
+    """Of a machine whose root is on ZFS."""
+    host = Machine()
+    host.files["/proc/spl/kstat/zfs/arcstats"] = ARC.format(size=1 << 30)
+    for above in (Above(), Above(("the ARC of ZFS",), frozenset({"guest"}))):
+        result = run(Load(), host=host, above=above)
+        assert result.flags == () and not [note for note in result.notes if "ARC" in note]
+
+
+ROOT_ON_ZFS = "data_size 4 0\ndemand_data_hits 4 {hits}\ndemand_data_iohits 4 0\ndemand_data_misses 4 0\n"
+
+
+class Counting(Machine):
+    """Its ARC answers 1,000 reads while a load is measured."""
+
+    def run(self, command: Command, *, check: bool = True) -> Completed:
+        done = super().run(command, check=check)
+        self.files["/proc/spl/kstat/zfs/arcstats"] = ROOT_ON_ZFS.format(hits=1000 * min(self.count("measure"), 1))
+        return done
+
+
+class Reading(Load):
+    def read(self, spec: Call, output: TrialOutput) -> Measured:
+        return replace(super().read(spec, output), bytes_read=1 << 30, bytes_written=0)
+
+
+def read_there(above: Above, filesystem: str | None = None, *, in_guest: bool = False) -> trial.Trial:
+    """`above`: of a stack on a machine whose ARC answers whatever is read meanwhile; with `in_guest` that is the
+    machine which carries the guest."""
+    names = frozenset(metric.name for metric in (*machine.HOST_METRICS, *machine.GUEST_METRICS))
+    outer = Counting()
+    bench = trial.Bench(outer, (), 1, names, filesystem, above=above)
+    if in_guest:
+
+        class Inner(Machine):
+            def run(self, command: Command, *, check: bool = True) -> Completed:
+                if any("measure" in part for part in command.argv):
+                    outer.run(Command(("measure",)))
+                return super().run(command, check=check)
+
+        bench = replace(bench, host=Inner(), outside=Outside(outer, (), (), "/visit"))
+    return trial.run(bench, Reading(), Call("load", "load", {"runtime": None}), TARGET, "/scratch", 1)
+
+
+@pytest.mark.parametrize("in_guest", [False, True])
+def test_an_arc_counts_only_on_a_machine_where_the_stack_has_zfs(in_guest: bool) -> None:
+    """A machine whose root is on ZFS serves other programs from its ARC as well."""
+    seen = read_there(Above(("the ARC of ZFS",), frozenset({"host"})), in_guest=in_guest)
+    assert "cache" in seen.flags and (seen.figures or {})["host.arc_served_pct"] == 100
+    for above in (Above(), Above(("the ARC of ZFS",), frozenset({"guest"}))):
+        other = read_there(above, in_guest=in_guest)
+        assert "cache" not in other.flags and "host.arc_served_pct" not in (other.figures or {})
+
+
+def test_the_arc_counts_for_a_directory_of_the_users_that_is_on_zfs() -> None:
+    assert "cache" in read_there(Above(), "zfs").flags
+    assert "cache" not in read_there(Above(), "ext4").flags
 
 
 def test_memory_that_was_not_cleared_is_a_mark_and_a_note() -> None:

@@ -24,6 +24,7 @@ def judged(
     program: int | None = BYTES,
     cut_s: float = 0.0,
     pattern: AccessPattern = PATTERN,
+    busy_ms: int = 30_000,
 ) -> Trial:
     (parsed,) = campaigns.parse_stacks(stack, layers.catalogue())
     disks = (Disk("disk", 2 << 30, "/dev/sdz"),)
@@ -31,7 +32,7 @@ def judged(
     series = {
         f"machine.device.d{number}.{name}": [(t / 10, 7.0 + each * t / 300) for t in range(301)]
         for number, _ in enumerate(laid_out.block_devices())
-        for name, each in (("read_bytes", disk), ("write_bytes", 0))
+        for name, each in (("read_bytes", disk), ("write_bytes", 0), ("reads", disk // 4096), ("busy_ms", busy_ms))
     }
     trial = Trial(Outcome.OK, None, 0.0, 30.0, (), figures={"iops": iops}, series=series, pattern=pattern)
     return witness.judged(laid_out, replace(trial, cut_s=cut_s, moved_bytes=program), IOPS)
@@ -59,6 +60,12 @@ def test_the_disks_say_nothing_where_a_cache_may_have_served() -> None:
     assert judged(disk=BYTES // 10, pattern=replace(PATTERN, direct=False)).outcome is Outcome.OK
     assert judged(disk=BYTES // 10).outcome is Outcome.INVALID
     assert judged("disk | zfs", iops=9001.0).outcome is Outcome.INVALID, "its own bytes say something everywhere"
+
+
+def test_a_disk_that_counts_nothing_is_no_witness() -> None:
+    """With queue/iostats of 0; one that was busy and gave nothing does count."""
+    assert judged(disk=0, busy_ms=0).outcome is Outcome.OK
+    assert judged(disk=0).outcome is Outcome.INVALID
 
 
 def test_tenants_are_not_judged() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from strata.campaign.source import did_you_mean
 from strata.errors import BadInput, Refused, WorkloadFailed
 from strata.model import BOOT_TIME, Call, Kind, Param, ParamType, Target, TrialOutput, TrialPlan, Workload
 from strata.workloads import catalogue, find, workloads
@@ -128,6 +129,13 @@ def test_the_registry_finds_the_published_and_the_usual() -> None:
     ):
         assert names >= {f"{version}/{pattern}-{way}" for pattern in patterns for way in ("read", "write")}
     assert set(catalogue()) == names
+
+
+def test_the_patterns_that_were_called_cdm5_are_named_where_somebody_writes_that() -> None:
+    renamed = [name for name in catalogue() if name.startswith("cdm6/")]
+    assert len(renamed) == 8
+    for name in renamed:
+        assert did_you_mean(name.replace("cdm6", "cdm5"), catalogue()) == f" (did you mean '{name}'?)"
 
 
 def test_an_unknown_workload_names_the_known() -> None:
