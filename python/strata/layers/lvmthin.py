@@ -161,8 +161,8 @@ class LvmThinDriver:
         why = (
             "LVM chooses 64K for a pool of up to 128G, as most are that are measured, and more for a larger one (512K "
             "for 1T), whose first writes then cost more; where the pool measured was larger than 128G, write "
-            "lvmthin(chunk=...). A pool of more than 15T needs a larger chunk in any case: its metadata, some 64 bytes a "
-            "chunk, may take 16G at most, and data are lost where they run out"
+            "lvmthin(chunk=...). A pool of more than 15T needs a larger chunk in any case: its metadata, some 64 bytes "
+            "a chunk, may take 16G at most, and data are lost where they run out"
         )
         return {"chunk": Instead(CHUNK_UNIT_BYTES, why)}
 
