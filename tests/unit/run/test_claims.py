@@ -317,6 +317,23 @@ def test_a_disk_and_its_partition_are_refused_together() -> None:
     assert reasons(answers, BY_ID, other) == (f"{other} and {BY_ID} lie on the same device; give each device once.",)
 
 
+def test_disks_that_nobody_gave_are_passed_over_and_every_refusal_is_told() -> None:
+    own = Disk("spare", GIB)
+    given = [own, Disk("hdd", 0, "/dev/sdz"), Disk("hdd", 0, "serial:none"), Disk("hdd", 0, BY_ID)]
+    assert claims.claim(Machine({}), [own, given[-1]], ()) == [own, Disk("hdd", GIB, "/dev/sdb")]
+    answers = {
+        **by_serial("S1"),
+        'if [ "$l" -ef "$1" ]': "",
+        "losetup --noheadings --output BACK-FILE": "",
+        f"strata-engine device {BY_ID}": state("/dev/sdb", size_bytes=0),
+    }
+    with pytest.raises(Refused) as told:
+        claims.claim(Machine(answers), given, ())
+    unstable, unknown, empty = told.value.reasons
+    assert "/dev/sdz may mean another disk tomorrow" in unstable and "the serial 'none'" in unknown
+    assert f"{BY_ID} has no size" in empty
+
+
 @pytest.mark.parametrize(("planned", "refused"), [(0, False), (GIB, False), (GIB + 512, True)])
 def test_a_device_of_another_size_than_planned_is_refused(planned: int, refused: bool) -> None:
     disk = Disk("hdd", planned, BY_ID)
