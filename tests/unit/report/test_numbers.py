@@ -116,3 +116,23 @@ def test_a_column_named_in_milliseconds_is_in_milliseconds() -> None:
 def test_a_point_and_its_interval_have_the_same_decimals() -> None:
     assert with_interval(0.9996, 0.999, 1.0) == ("0.9996", "0.9990 to 1.0000")
     assert with_interval(1.0, 0.9, 1.1) == ("1.00", "0.90 to 1.10")
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [(0.995, "99.5 %"), (0.999, "99.9 %"), (0.9991, "> 99.9 %"), (1.0, "100 %"), (0.001, "0.1 %"), (0.0009, "< 0.1 %")],
+)
+def test_a_share_near_one_or_nothing_keeps_its_distance(fraction: float, text: str) -> None:
+    assert percent(fraction) == text
+
+
+def test_negatives_span_a_column_as_positives_do() -> None:
+    alike = [(-10.0, None, None), (-12.0, None, None)]
+    assert places_together(alike) == places_together([(10.0, None, None), (12.0, None, None)]) == 1
+    assert places_together([(-1000.0, None, None), (-1.0, None, None)]) is None
+
+
+def test_the_largest_of_a_column_decides_its_unit_whatever_its_sign() -> None:
+    assert scale_for("s", [0.002, -3.0, None, math.inf, math.nan]) == Scale("s")
+    assert scale_for("us", [1_500_000.0]) == Scale("s", 1e6)
+    assert scale_for("us", [999_999.0]) == Scale("ms", 1e3)
