@@ -66,7 +66,14 @@ def test_every_point_of_a_visit(tmp_path: Path, foreign: Foreign) -> None:
     assert foreign.intact()
     where = [line["where"] for line in lines]
     # the points lie in all phases and on all sides of a command and of a durable change
-    for part in ("before mkdir", "during mkfs.ext4", "after mount", "before store.journal", "after store.settle"):
+    for part in (
+        "before mkdir",
+        "before mkfs.ext4",
+        "during mount",
+        "after mount",
+        "before store.journal",
+        "after store.settle",
+    ):
         assert any(point.startswith(part) for point in where), f"no kill {part}; points: {sorted(set(where))}"
     assert any("strata-trial" in point for point in where)  # measuring
     assert any(point.startswith("during sh") for point in where)  # undoing
