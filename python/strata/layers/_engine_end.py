@@ -113,7 +113,17 @@ forget_sockets() {
   rm -rf --one-file-system -- "/run/lxc/lock/run/$name"
   # What was there before is the user's, empty or not.
   if [ -e "$dir/there" ]; then
-    left_by_engines | grep -vxF -f "$dir/there" | while IFS= read -r made; do rmdir -- "$made" 2>/dev/null; done
+    # A control group goes when the last process in it has ended, which LXC's monitor does a little after its container.
+    left_by_engines | grep -vxF -f "$dir/there" | {
+      pauses="0.1 0.4 1.6 3.2 "
+      while IFS= read -r made; do
+        until rmdir -- "$made" 2>/dev/null; do
+          case $made in /sys/*) ;; *) break ;; esac
+          [ -d "$made" ] && [ -n "$pauses" ] || break
+          sleep "${pauses%% *}"; pauses=${pauses#* }
+        done
+      done
+    }
   fi
   return 0
 }
