@@ -131,7 +131,7 @@ struct Rules {
     files: Entries,
     leaves: Entries,
     opens: Vec<i64>,
-    /// By the number of the file on disk: an entry that is created anew is another one.
+    /// By the number of the file on disk. A deleted entry that is created again gets a new number.
     sizes: Vec<u64>,
     on_disk: Vec<usize>,
     slots: [Slot; 3],
