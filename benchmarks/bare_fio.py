@@ -83,7 +83,7 @@ def by_strata(bench: trial.Bench, call: Call, target: Target, folder: Path) -> f
 
 def by_hand(host: LocalHost, call: Call, target: Target) -> float:
     """What somebody types who has no Strata: no engine beside it, no logs."""
-    for command in (*trial_steps.flush(target), trial_steps.FORGET):
+    for command in (*trial_steps.flush(target), trial_steps.forget([target.path])):
         host.run(command, check=False)  # dropping is for root
     done = subprocess.run(
         (

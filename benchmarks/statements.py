@@ -36,7 +36,7 @@ def view_of(path: Path, rule: Rule) -> View:
         metric = Metric(found["metric"], found["unit"], better)  # type: ignore[arg-type]
         loads.append(WorkloadView(found["workload"], found["workload"], metric, {metric.name: metric}))
     factors = [name for name in data.columns if name.startswith("factor: ")]
-    trials = []
+    trials: list[TrialResult] = []
     for visit, row in enumerate(data.sort("hour").to_dicts()):
         for name, load in zip(columns, loads, strict=True):
             figure = row[name]
