@@ -7,6 +7,7 @@
 mod common;
 mod fixed;
 mod hdd;
+mod recorded;
 mod ssd;
 
 use std::collections::BTreeMap;
