@@ -48,6 +48,10 @@ def test_a_file_that_says_nothing_sensible(text: str, said: str) -> None:
         read(text)
 
 
+def test_requirements_come_with_strata() -> None:
+    assert "proxmox-2019" in {path.stem for path in READY}
+
+
 @pytest.mark.parametrize("path", READY, ids=lambda path: path.stem)
 def test_requirements_that_come_with_strata_can_be_met(path: Path) -> None:
     wanted = requirements.read(path.read_text(), path.name, KNOWN.features)
