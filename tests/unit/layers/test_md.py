@@ -213,6 +213,11 @@ def test_a_member_that_was_lost_is_named() -> None:
     ]
 
 
+def test_a_spare_that_was_lost_is_called_one() -> None:
+    answers = changed("raid1-spare-rebuilding", ("member=vdc spare", "member=vdc faulty,spare"))
+    assert answers == ["md: the array is degraded, it lost vdc (a spare): the kernel found it faulty."]
+
+
 def test_a_failing_mirror_half_was_seen_so_by_a_real_kernel() -> None:
     answers = captured("md", "raid1-flakey", folder="broken")
     lost = "md: the array is degraded, it lost dm-0 (member 2 of 2): the kernel found it faulty."
