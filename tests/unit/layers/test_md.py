@@ -13,6 +13,7 @@ from strata.model import Provides, Step, Value
 
 from .layer_cases import PLACE, below, captured, captured_figures, facts, spec
 
+KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 MD = drivers()["md"]
@@ -45,6 +46,9 @@ def ability(name: str, values: dict[str, Value], disks: int, count: int) -> list
         # by the same rule
         ({"level": "raid6", "spares": 1}, [2 * GIB] * 5, 4288675840),
         ({"level": "raid10"}, [2 * GIB] * 3, 3216506880),
+        # an odd number of chunks each: half of all, rounded down
+        ({"level": "raid10"}, [GIB + 512 * KIB] * 3, 1607991296),
+        ({"level": "raid10", "layout": "far"}, [GIB + 512 * KIB] * 3, 1607467008),
         ({"level": "raid10", "layout": "far"}, [2 * GIB] * 3, 3216506880),
         ({"level": "raid1"}, [GIB, 5 * GIB], 1071644672),
         ({"level": "raid1"}, [GIB, None], None),
