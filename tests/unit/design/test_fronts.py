@@ -84,6 +84,11 @@ def test_one_that_was_shown_to_be_on_the_front_is_not_visited_again() -> None:
     assert wanted(run(figures, {"sure": 2, "good": 2, "near": 2, "bad": 1})) == ["near"]
 
 
+def test_among_those_that_are_sure_the_least_known_is_next() -> None:
+    figures = {"good": (1000.0, 1.0), "bad": (100.0, 10.0), "worse": (50.0, 20.0)}
+    assert wanted(run(figures, {"good": 2, "bad": 1, "worse": 2})) == ["bad"]
+
+
 def test_a_batch_has_at_most_eight_and_no_stack_twice() -> None:
     figures = {f"s{number}": (1000.0 + number, 1.0) for number in range(12)}
     batch = wanted(run(figures, dict.fromkeys(figures, 1)))

@@ -68,7 +68,7 @@ def test_the_figures_of_a_known_run_are_those_shown(synthetic: ModuleType) -> No
     )
     view = replace(view, trials=trials)
     ranking = rank(view)
-    chances = (0.994, 0.006, 0.004)
+    chances = (0.994, 0.005, 0.004)
     ranking = replace(
         ranking, rows=tuple(replace(row, best=best) for row, best in zip(ranking.rows, chances, strict=True))
     )
@@ -267,6 +267,17 @@ def test_the_verdict_names_a_stack_that_may_be_best_and_loses_data(synthetic: Mo
         said(synthetic.XFS)
     )
     assert "Able to lose" not in said(synthetic.EXT4)  # it is not the one to take
+
+
+def test_a_budget_and_a_length_that_are_not_known(synthetic: ModuleType, model_of: Build) -> None:
+    view = synthetic.run_of({synthetic.EXT4: 100.0, synthetic.XFS: 110.0}, rounds=2)
+    limited = replace(view, rule=replace(view.rule, budget_s=5400.0))
+    facts = {fact.name: fact.text for fact in model_of(limited).method}
+    assert facts["Time budget"] == "1 h 30 min"
+    assert "Time budget" not in {fact.name for fact in model_of(view).method}
+    first, *others = (replace(trial, started_at=1_790_000_000.0, wall_s=None) for trial in view.trials)
+    once = replace(view, trials=(replace(first, wall_s=180.0), *others))
+    assert {f.name: f.text for f in model_of(once).method}["Measured"] == "2026-09-21 14:13 to 2026-09-21 14:16 UTC"
 
 
 def test_how_it_was_measured(ordinary: ReportModel) -> None:
