@@ -152,12 +152,12 @@ class Scene:
     told: list[Progress] = field(default_factory=list)
     sites: Sites | None = None
 
-    def go(self) -> str | None:
+    def go(self, round_: int = 3) -> str | None:
         stack = Stack("low | top", Node(Call("top", "top", {}), (Node(Call("low", "low", {})),)))
         calls = [(Call(load.info.name, load.info.name, {"runtime": 10.0}), load, SPEED) for load in self.loads]
         self.store.add_plan([stack], [(call, metric, (metric,)) for call, _, metric in calls], (), ())
         self.store.set_rule(Rule(), 0.0)
-        self.store.add_visits([(3, stack.text)], 0.0)
+        self.store.add_visits([(round_, stack.text)], 0.0)
         bench = visit.Workbench(
             sites=self.sites or LastingSites(self.host, "0" * 32, "/work", self.host.now),
             store=self.store,
@@ -608,6 +608,62 @@ def test_each_trial_is_held_against_the_disks_of_its_site(scene: Scene, monkeypa
     scene.go()
     assert [outcome for outcome, _, _ in scene.outcomes().values()] == [Outcome.INVALID, Outcome.INVALID]
     assert {site.work_dir for site in seen} == {"/lab"}
+
+
+@dataclass
+class FakeApart:
+    """Notes when tenants are measured by themselves, and what is removed for that."""
+
+    host: Host
+    order: list[str]
+
+    def measure(self, instead_of: list[tuple[Host, Command]] | None = None) -> None:
+        self.order.append("apart")
+        for host, command in instead_of or ():
+            host.run(command)
+        if instead_of is not None:
+            instead_of.clear()
+            self.order.append("removed for it")
+
+    def compared(self, results: Sequence[Trial]) -> list[Trial]:
+        return list(results)
+
+
+@pytest.mark.parametrize(
+    ("round_", "order"),
+    [(2, ["apart", "trial", "apart", "trial"]), (3, ["trial", "apart", "removed for it"] * 2)],
+)
+def test_the_trial_of_all_comes_first_or_second_by_turns_and_its_directories_go_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, round_: int, order: list[str]
+) -> None:
+    """Who comes second finds room that was given out."""
+    happened: list[str] = []
+    trials = visit._trials
+
+    def trial_of_all(*about: object) -> list[Trial]:
+        happened.append("trial")
+        return trials(*about)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(visit, "Apart", lambda *_: FakeApart(scene.host, happened))
+    monkeypatch.setattr(visit, "_trials", trial_of_all)
+    assert scene.go(round_) is None
+    assert happened == order
+    removals = [command for command in scene.host.commands if command.argv[0] == "rm"]
+    assert len(removals) == 2, "once for each trial"
+
+
+def test_what_a_trial_left_in_a_container_is_ended_and_told(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    swept = Command(("sweep",))
+    plain = ToyLayer.provides
+
+    def provides(self: ToyLayer, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
+        return replace(plain(self, spec, below, place), sweep=swept if self.info.name == "top" else None)
+
+    monkeypatch.setattr(ToyLayer, "provides", provides)
+    monkeypatch.setattr(scene.host, "_respond", lambda command: "fio\nbash\n" if command == swept else None)
+    assert scene.go() is None
+    left = "what it left running in the background was ended: bash (in the container), fio (in the container)"
+    assert [trial.notes[-1] for trial in reader.view(scene.store.directory).trials] == [left, left]
 
 
 def test_every_trial_of_a_stack_that_can_lose_acknowledged_data_is_marked(

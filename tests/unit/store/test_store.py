@@ -451,6 +451,28 @@ def test_a_figure_measured_without_a_unit_keeps_none(tmp_path: Path) -> None:
     assert add(store, attempt, extra=(SECONDS,)) is not None
 
 
+def test_a_full_disk_is_no_room_and_stores_nothing_of_what_was_begun(tmp_path: Path) -> None:
+    store, attempt = begun(tmp_path / "run")
+    (pages,) = store._sql.execute("PRAGMA page_count").fetchone()
+    store._sql.execute(f"PRAGMA max_page_count = {pages + 2}")
+    said = [Completed(("true",), 0, "short", "", 0.0), Completed(("true",), 0, "long" * 100_000, "", 0.0)]
+    with pytest.raises(NoRoom, match=r"no room is left on the disk that holds .*run; make room there"):
+        store.add_evidence(attempt, "w", said)
+    store._sql.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    assert store._sql.execute("SELECT count(*) FROM evidence").fetchone() == (0,)
+    store.add_evidence(attempt, "w", said)
+    assert store._sql.execute("SELECT count(*) FROM evidence").fetchone() == (2,)
+
+
+def test_what_fails_otherwise_is_raised_as_it_is_and_leaves_nothing_open(tmp_path: Path) -> None:
+    store, attempt = begun(tmp_path / "run")
+    with pytest.raises(sqlite3.IntegrityError):
+        store.end(attempt + 100, None, 3.0)
+    store.add_event("decision", "go on", 4.0)
+    store.end(attempt, None, 5.0)
+    assert [event.text for event in reader.view(tmp_path / "run").events][-1] == "go on"
+
+
 def test_no_room_for_samples_is_no_room(tmp_path: Path) -> None:
     store, attempt = begun(tmp_path / "run")
     chance = random.Random(1)
