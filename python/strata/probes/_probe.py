@@ -26,7 +26,7 @@ class Probe:
     name: str  # of the feature, as documents call it
     about: str
     accepts: frozenset[Kind]
-    # $1: a fresh directory, or a device whose content may be overwritten; $2: a directory for notes, if it is there
+    # $1: a fresh directory, or a device whose content may be overwritten; $2: holds its notes (_undo.py)
     script: str
     judge: Callable[[Mapping[str, str]], Finding]  # of the lines that it printed
     metrics: tuple[Metric, ...] = ()
@@ -59,16 +59,18 @@ def memory(found: Mapping[str, str]) -> tuple[dict[str, float], str]:
     return {MEMORY.name: held}, f", and it holds {human_size(round(held))} of memory"
 
 
-SHELL = """\
+NOTES = "probe"
+"""The directory of its own in which a probe keeps notes: where it is, there may be something to undo."""
+
+SHELL = (
+    f"notes=$2/{NOTES}"
+    """
+[ -d "$notes" ] || exit 1
 say() { echo "$1=$2"; }
 # What a program said, on one line.
 line() { tr '\\n' ' ' | sed 's/ *$//'; }
 now() { date +%s%N; }
 since() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.6f", (b - a) / 1e9 }'; }
-# A directory for notes, removed at the end: in the trial's own ($2), else under a name that nobody can guess.
-if [ -d "${2:-}" ]; then notes=$2; else notes=/tmp; fi
-notes=$(mktemp --directory "$notes/strata-probe-XXXXXXXXXX") || exit 1
-trap 'rm -rf --one-file-system -- "$notes"' EXIT
 LVM='devices { use_devicesfile=0 scan_lvs=1 hints="none" } backup { backup=0 archive=0 } activation { monitoring=0 }'
 fs= source=
 if [ -d "$1" ]; then
@@ -125,10 +127,11 @@ lay() {
   laid=$((size * 1048576))
 }
 """
-"""What the scripts share. Sets `fs` and `source` from $1, and `notes`, a directory of its own."""
+)
+"""What the scripts share. Sets `fs` and `source` from $1, and `notes`; what is made is removed by `UNDO` (_undo.py)."""
 
 TOOLS = {
     "findmnt": "util-linux",
-    **dict.fromkeys(("df", "dd", "head", "sync", "date", "readlink", "stat", "mktemp"), "coreutils"),
+    **dict.fromkeys(("df", "dd", "head", "sync", "date", "readlink", "stat"), "coreutils"),
     "awk": "mawk",
 }

@@ -31,10 +31,9 @@ _SCRIPT = (
     + """\
 dir=$1 inner='INNER'
 limited >"$dir/limited"
-if grep -q '^method=none' "$dir/limited"; then cat "$dir/limited"; remove; exit 0; fi
+if grep -q '^method=none' "$dir/limited"; then cat "$dir/limited"; exit 0; fi
 chown OWNER:OWNER "$dir/tenant" || exit 1
-(cd "$dir/tenant" && exec ROOT sh -c "$inner") 2>"$dir/refused" || say said "$(line <"$dir/refused")"
-remove"""
+(cd "$dir/tenant" && exec ROOT sh -c "$inner") 2>"$dir/refused" || say said "$(line <"$dir/refused")\""""
 )
 
 TRIED_BYTES = 2 * TRIED_MIB * MIB

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 SMALL_MIB, LARGE_MIB = 384, 512
 VOLUME_SMALL_MIB, VOLUME_LARGE_MIB = 32, 48
 
-# Sets `method`, and the functions: make SIZE, resize SIZE, bytes, remove; `file` is where data are put, "" on a volume.
+# Sets `method` and functions: make SIZE, bytes, fill_it, sum_it, try. `file` is where data are put, "" on a volume.
 RESIZE = (
     """\
 target=$1 small=SMALL large=LARGE
@@ -55,14 +55,6 @@ bytes() {
     thin | lvm | zvol) blockdev --getsize64 "$device" ;;
     zfs) zpool list -H -p -o size strata-probe ;;
     *) df --block-size=1 --output=size "$box" | tail -n 1 | tr -d ' ' ;;
-  esac
-}
-remove() {
-  case $method in
-    thin | lvm) udevadm settle; lvm lvremove --force "$group/strata-probe" ;;
-    zvol) udevadm settle; zfs destroy -R "$name" ;;
-    zfs) zpool destroy -f strata-probe; rm -rf --one-file-system "$box" ;;
-    *) umount "$box"; rmdir "$box"; losetup --detach "$loop"; rm -f -- "$target/disk" ;;
   esac
 }
 fill_it() {

@@ -20,14 +20,12 @@ case ${3:-} in
 esac
 make() { lvm lvcreate --yes --wipesignatures n $how --name strata-probe "$1"; }
 device=/dev/${1:-}/strata-probe
-remove() { udevadm settle; lvm lvremove --force "$1/strata-probe"; }
 case $fs:$target in
   zfs:* | *:/dev/zvol/*)
     method=zfs pool=${source%%/*} how=
     case $target in /dev/zvol/*) pool=${target#/dev/zvol/}; pool=${pool%%/*} ;; esac
     device=/dev/zvol/$pool/strata-probe
-    make() { zfs create -s -V 32M "$pool/strata-probe" && udevadm settle; }
-    remove() { udevadm settle; zfs destroy "$pool/strata-probe"; } ;;
+    make() { zfs create -s -V 32M "$pool/strata-probe" && udevadm settle; } ;;
 esac
 if [ -b "$target" ]; then say own yes; fi
 say method "$method"
@@ -38,7 +36,6 @@ if make "$@" 2>"$notes/said"; then
   else
     say device no
   fi
-  remove "$@"
 else
   say said "$(line <"$notes/said")"
 fi"""

@@ -28,8 +28,7 @@ resize() {
   esac
 }
 make "$small" && fill_it || exit 1
-try
-remove"""
+try"""
 )
 
 

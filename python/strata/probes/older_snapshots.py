@@ -50,8 +50,7 @@ case $method in
     get() { cat "$live/file"; }
     take() { btrfs subvolume snapshot -r "$live" "$target/$1" >/dev/null; }
     back() { btrfs subvolume delete "$live" >/dev/null && btrfs subvolume snapshot "$target/one" "$live" >/dev/null; }
-    newer() { cat "$target/two/file"; }
-    remove() { btrfs subvolume delete "$target/one" "$target/two" "$live" >/dev/null; } ;;
+    newer() { cat "$target/two/file"; } ;;
   zfs)
     live=$target/live
     zfs create -o mountpoint="$live" "$source/probe" || exit 1
@@ -59,15 +58,13 @@ case $method in
     get() { cat "$live/file"; }
     take() { zfs snapshot "$source/probe@$1"; }
     back() { zfs rollback "$source/probe@one"; }
-    newer() { cat "$live/.zfs/snapshot/two/file"; }
-    remove() { zfs destroy -R "$source/probe"; } ;;
+    newer() { cat "$live/.zfs/snapshot/two/file"; } ;;
   zvol)
     zfs create -s -V SIZEM "$name" && udevadm settle || exit 1
     device=/dev/zvol/$name
     take() { zfs snapshot "$name@$1"; }
     back() { zfs rollback "$name@one"; }
-    newer() { zfs clone "$name@two" "$name-two" && udevadm settle && head --bytes 4 "/dev/zvol/$name-two"; }
-    remove() { udevadm settle; zfs destroy -R "$name"; } ;;
+    newer() { zfs clone "$name@two" "$name-two" && udevadm settle && head --bytes 4 "/dev/zvol/$name-two"; } ;;
   thin | lvm)
     if [ "$method" = thin ]; then how="--type thin --virtualsize SIZEm --thinpool $4" room=
     else how="--size SIZEm" room="--size SIZEm"
@@ -88,10 +85,6 @@ case $method in
     newer() {
       lvm lvchange --yes --activate y "$group/strata-two" || return 1
       dd if="/dev/$group/strata-two" bs=4096 count=1 iflag=direct status=none | head --bytes 4
-    }
-    remove() {
-      udevadm settle
-      for each in strata-one strata-two strata-probe; do lvm lvremove --force "$group/$each" 2>/dev/null; done; true
     } ;;
 esac
 case $method in
@@ -105,8 +98,7 @@ if back 2>"$notes/said"; then say back yes; say seconds "$(since "$start")"
 else say back no; say said "$(line <"$notes/said")"; fi
 say live "$(get)"
 say newer "$(newer 2>"$notes/said")"
-say newer_said "$(line <"$notes/said")"
-remove"""
+say newer_said "$(line <"$notes/said")\""""
 ).replace("SIZE", str(_SIZE_MIB))
 
 

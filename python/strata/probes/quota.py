@@ -21,8 +21,7 @@ while [ "$number" -lt TRIED ]; do
   number=$((number + 1))
 done
 say written "$((number * 1048576))"
-say refused "$(line <"$dir/refused")"
-remove"""
+say refused "$(line <"$dir/refused")\""""
 ).replace("TRIED", str(TRIED_MIB))
 
 

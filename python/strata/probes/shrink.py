@@ -44,8 +44,7 @@ if [ "$method" = ext4 ]; then
   if resize2fs "$loop" "${small}M" >/dev/null 2>&1; then say rest yes; fi
   mount "$loop" "$box" || exit 1
   say rest_after "$(bytes)"
-fi
-remove"""
+fi"""
 )
 
 
