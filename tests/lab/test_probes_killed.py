@@ -7,9 +7,7 @@ this one.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import sqlite3
 import subprocess
 import time
@@ -51,7 +49,7 @@ def test_probes_killed_at_random_points_leave_nothing(case: str, tmp_path: Path)
     with kept_machine(built("zfs"), home, dict.fromkeys(DISKS, 2 * GIB)) as there:
         before = there.run(SETTINGS).stdout
         for point in range(POINTS):
-            killed_and_cleaned(there, stack, names, tmp_path / f"run{point}", chosen.uniform(0, 20.0 * len(names)))
+            killed_and_cleaned(there, stack, names, tmp_path / f"run{point}", chosen.uniform(0, 6.0 * len(names)))
             assert there.run(SETTINGS).stdout == before
 
 
@@ -69,7 +67,7 @@ def killed_and_cleaned(there: KeptMachine, stack: str, names: tuple[str, ...], d
         assert process.poll() is None, output.read_text()[-3000:]
         time.sleep(delay_s)
     finally:
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()  # whatever it is at by then: some points lie after the end
         process.wait()
     cleaned = subprocess.run((STRATA, "clean", directory), capture_output=True, text=True, env=there.environment)
     assert cleaned.returncode == 0, f"after {delay_s:.1f} s: {cleaned.stdout}{cleaned.stderr}"

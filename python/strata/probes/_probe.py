@@ -47,6 +47,16 @@ def number(found: Mapping[str, str], name: str) -> float | None:
     return float(value) if re.fullmatch(r"-?\d{1,19}(\.\d{1,9})?", value) else None
 
 
+def full(said: str) -> bool:
+    """Whether it was for want of room that a program was refused: by a quota (EDQUOT) or by what is full (ENOSPC)."""
+    return "Disk quota exceeded" in said or "No space left on device" in said
+
+
+def unreadable(said: str) -> bool:
+    """Whether it was the data that a program could not read (EIO)."""
+    return "Input/output error" in said
+
+
 MEMORY = Metric("saver_memory_bytes", "bytes", "lower", "memory that it says it holds to save room")
 """Of probes that call `saver_memory`."""
 
@@ -86,6 +96,10 @@ volume() {
   mapped=$(cat "/sys/class/block/$(basename -- "$(readlink -f -- "$source")")/dm/name" 2>/dev/null) || return 0
   lvs --config "$LVM" --noheadings --options vg_name,lv_name,segtype,pool_lv "/dev/mapper/$mapped" 2>/dev/null || true
 }
+# What is read next comes from the devices. ZFS has a memory of its own: what is read on it is made without that.
+cold() { sync --file-system -- "$1"; echo 3 >/proc/sys/vm/drop_caches; }
+# NAME=yes where the rest, a command, succeeds, else NAME=no.
+shown() { shown=$1; shift; if "$@"; then say "$shown" yes; else say "$shown" no; fi; }
 # Bytes in use of the file system.
 used() {
   sync --file-system -- "$1"

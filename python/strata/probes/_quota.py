@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from strata.probes._probe import MIB, Finding, full
+
 LIMIT_MIB, TRIED_MIB = 16, 48
 OVER = 1.25  # of the limit, that a file system may let through before it counts
+_NEAR = 0.5  # of the limit: refused before that it was not the limit that refused, but for what a file system keeps
+
+
+def refusal(said: str, outside: str | None, written: float, why: str, figures: Mapping[str, float]) -> Finding:
+    """Of a tenant who wrote no more than he may: yes only where it was the limit that refused, and nothing else.
+
+    `outside`: whether there was room beside his part ("yes", "no").
+    """
+    if not full(said):
+        return Finding(None, f"{why}, and something else stopped it: {said or 'without a word'}", figures)
+    if written < _NEAR * LIMIT_MIB * MIB:
+        return Finding(None, f"{why}, so it was not the limit that refused more: {said}", figures)
+    if outside != "yes":
+        return Finding(None, f"{why}, and there was no room outside his part either: {said}", figures)
+    return Finding(True, f"{why}, then: {said}", figures)
+
 
 LIMITED = """\
 # Makes $dir/tenant with its limit; says method=none and why where nothing limits it.

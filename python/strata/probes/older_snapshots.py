@@ -28,6 +28,7 @@ if [ -f "$target" ]; then
   if qemu-img snapshot -a one "$image" 2>"$image.said"; then say back yes; say seconds "$(since "$start")"
   else say back no; say said "$(line <"$image.said")"
   fi
+  cold "${target%/*}"
   if has_pattern "$image" "$format" 65; then say live AAA; fi
   if snapshot_has two 66; then say newer BBB; fi
   rm -f -- "$image" "$image.said"; exit 0
@@ -53,14 +54,14 @@ case $method in
     newer() { cat "$target/two/file"; } ;;
   zfs)
     live=$target/live
-    zfs create -o mountpoint="$live" "$source/probe" || exit 1
+    zfs create -o primarycache=none -o mountpoint="$live" "$source/probe" || exit 1
     put() { echo "$1" >"$live/file"; zpool sync "${source%%/*}"; }
     get() { cat "$live/file"; }
     take() { zfs snapshot "$source/probe@$1"; }
     back() { zfs rollback "$source/probe@one"; }
     newer() { cat "$live/.zfs/snapshot/two/file"; } ;;
   zvol)
-    zfs create -s -V SIZEM "$name" && udevadm settle || exit 1
+    zfs create -s -V SIZEM -o primarycache=none "$name" && udevadm settle || exit 1
     device=/dev/zvol/$name
     take() { zfs snapshot "$name@$1"; }
     back() { zfs rollback "$name@one"; }
@@ -96,6 +97,7 @@ put AAA && take one && put BBB && take two && put CCC || exit 1
 start=$(now)
 if back 2>"$notes/said"; then say back yes; say seconds "$(since "$start")"
 else say back no; say said "$(line <"$notes/said")"; fi
+if [ -d "$target" ]; then cold "$target"; fi
 say live "$(get)"
 say newer "$(newer 2>"$notes/said")"
 say newer_said "$(line <"$notes/said")\""""
