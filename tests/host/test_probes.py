@@ -18,20 +18,22 @@ from strata.workloads.feature import WORKLOADS
 pytestmark = [pytest.mark.host, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
 
-def run(*argv: str) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=110)
+def run(*argv: str, first: Path | None = None) -> str:
+    """`first`: a directory of programs that stand before those of the machine."""
+    environment = {**os.environ, "PATH": f"{first}:{os.environ['PATH']}"} if first else None
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=110, env=environment)
     assert done.returncode == 0, (argv, done.stdout, done.stderr)
     return done.stdout
 
 
-def find(name: str, target: Target, notes: Path) -> Finding:
+def find(name: str, target: Target, notes: Path, first: Path | None = None) -> Finding:
     """As a trial does it: its cleanup around it."""
     (feature,) = (each for each in WORKLOADS if each.info.name == PREFIX + name)
     plan = feature.plan(Call(PREFIX + name, PREFIX + name, {}), target, str(notes), 0)
     assert plan.cleanup is not None and plan.cleanup.undo is not None
     run(*plan.cleanup.do.argv)
     try:
-        return probes()[name].judge(words(run(*plan.measure.argv)))
+        return probes()[name].judge(words(run("/bin/sh", *plan.measure.argv[1:], first=first)))
     finally:
         run(*plan.cleanup.undo.argv)
         assert list(notes.iterdir()) == [], "its notes are removed"
@@ -60,10 +62,10 @@ class Mounted:
         run("umount", str(self.path))
         run("losetup", "--detach", *self.loops)
 
-    def find(self, name: str) -> Finding:
+    def find(self, name: str, first: Path | None = None) -> Finding:
         place = self.path / f"trial-{name}"
         place.mkdir()
-        return find(name, Target(Kind.DIRECTORY, str(place), None), self.notes)
+        return find(name, Target(Kind.DIRECTORY, str(place), None), self.notes, first)
 
 
 KINDS = {
@@ -74,8 +76,9 @@ KINDS = {
     "btrfs nodatacow": (["mkfs.btrfs", "-q"], "nodatacow", []),
     "btrfs compress": (["mkfs.btrfs", "-q"], "compress=zstd", []),
     "btrfs raid1": (["mkfs.btrfs", "-q", "-d", "raid1", "-m", "raid1"], "", []),
+    "btrfs raid1c3": (["mkfs.btrfs", "-q", "-d", "raid1c3", "-m", "raid1c3"], "", []),
 }
-DISKS = {"btrfs raid1": 2}
+DISKS = {"btrfs raid1": 2, "btrfs raid1c3": 3}
 
 
 @pytest.fixture(params=KINDS)
@@ -104,6 +107,7 @@ KNOWN = {
     "btrfs nodatacow": {"cow": False, "self-healing": False},
     "btrfs compress": {"compression": True, "checksums": True},
     "btrfs raid1": {"self-healing": True, "disk-loss": True, "checksums": True},
+    "btrfs raid1c3": {"self-healing": True},
 }  # fmt: skip
 
 
