@@ -56,8 +56,8 @@ def test_probes_killed_at_random_points_leave_nothing(case: str, tmp_path: Path)
 def killed_and_cleaned(there: KeptMachine, stack: str, names: tuple[str, ...], directory: Path, delay_s: float) -> None:
     devices = [f"/dev/disk/by-id/virtio-{name}" for name in DISKS]
     argv = [STRATA, "run", stack, *(word for name in names for word in ("-w", f"feature/{name}")), "--on", "ssh:lab",
-            *(word for device in devices for word in ("--device", f"disk={device}")), "--yes", "--rounds", "1",
-            "--out", directory]  # fmt: skip
+            *(word for device in devices for word in ("--device", f"disk={device}", "--wipe", device)), "--yes",
+            "--rounds", "1", "--out", directory]  # fmt: skip
     output = directory.with_suffix(".log")
     with output.open("wb") as log:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=there.environment)
