@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from strata.model import Outcome
 from strata.store import reader
 
 from .conftest import Foreign
@@ -64,3 +65,31 @@ def test_probes_killed_at_random_points_leave_nothing(tmp_path: Path, foreign: F
         # each in a directory of its own: one that came to its end has no probe left to be killed
         cut_short(tmp_path / f"run{point}", number, chosen.uniform(0, _MOST_S))
         assert foreign.intact()
+
+
+def test_a_probe_that_dies_alone_is_undone_and_the_next_one_finds_the_stack_as_it_was(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    with started(*strata(directory), first=HEED_SIGNALS) as process:
+        # the first probe has mounted what it makes smaller
+        while not (boxes := [line for line in Path("/proc/mounts").read_text().splitlines() if f"{tmp_path}" in line
+                             and "/probe/box" in line]):  # fmt: skip
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        for pid in engines(directory):
+            os.kill(pid, signal.SIGKILL)
+        _, stderr = process.communicate(timeout=120)
+    assert boxes and nothing_left(directory), stderr
+    first, *others = reader.view(directory).trials
+    assert (first.workload, first.outcome) == ("feature/shrink", Outcome.FAILED)
+    assert [trial.outcome for trial in others] == [Outcome.OK] * (len(PROBES) - 1)
+
+
+def engines(directory: Path) -> list[int]:
+    """The processes that sample a trial of this run."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = entry.read_bytes().split(b"\0")
+            if words[0].endswith(b"strata-engine") and str(directory).encode() in b" ".join(words):
+                found.append(int(entry.parent.name))
+    return found
