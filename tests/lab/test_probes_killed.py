@@ -35,8 +35,9 @@ CASES = {
 BEGUN = "find /var/tmp/strata-* -type d -name probe 2>/dev/null | head -n 1"
 SETTINGS = """\
 modprobe zfs
-cat /sys/module/zfs/parameters/zfs_arc_max /sys/fs/cgroup/cgroup.subtree_control
-sed -n 's/^c_max  *[0-9]*  *//p' /proc/spl/kstat/zfs/arcstats
+cd /sys/module/zfs/parameters && cat zfs_arc_max zfs_arc_min zfs_arc_shrinker_limit
+cat /sys/fs/cgroup/cgroup.subtree_control
+sed -n 's/^c_m[axin]*  *[0-9]*  *//p' /proc/spl/kstat/zfs/arcstats
 find /sys/fs/cgroup -type d -name 'strata-probe-*'"""
 
 

@@ -39,6 +39,17 @@ if [ -n "$zfs" ] && [ -w zfs_arc_min ] && [ -w zfs_arc_shrinker_limit ]; then
 fi
 echo 3 >/proc/sys/vm/drop_caches"""
 
+# $1 file. What `forget` sets for a moment, and what is in force instead of a 0: a kill in that moment leaves it.
+_NOTE_ARC = """\
+cd /sys/module/zfs/parameters 2>/dev/null && [ -w zfs_arc_min ] && [ -w zfs_arc_shrinker_limit ] || exit 0
+{ sed -n 's/^c_min  *[0-9]*  *//p' /proc/spl/kstat/zfs/arcstats; cat zfs_arc_min zfs_arc_shrinker_limit; } >"$1.new" &&
+  mv -- "$1.new" "$1\""""
+
+_RESTORE_ARC = """\
+[ -s "$1" ] && cd /sys/module/zfs/parameters 2>/dev/null || exit 0
+{ read -r chosen; read -r least; read -r limit; } <"$1"
+echo "$chosen" >zfs_arc_min && echo "$least" >zfs_arc_min && echo "$limit" >zfs_arc_shrinker_limit"""
+
 # $@ is what holds data of the stack on one machine, top to bottom. udev reads a device whenever a program that wrote to
 # it closes it; it takes in what was closed before it answers `settle`, and probes in the background otherwise.
 # fsync(2) of a block device writes out its pages and flushes the cache of the disk; `blockdev --flushbufs` sends no
@@ -63,6 +74,12 @@ done
 def forget(holders: Sequence[str], *, on_existing: bool = False) -> Command:
     """Memory forgets what it keeps of the disks; only root may. `holders`: as for `quiesce`."""
     return Command(("sh", "-c", _FORGET, "sh", "own" if on_existing else "ours", *dict.fromkeys(holders)), _WRITE_OUT_S)
+
+
+def note_arc(directory: str) -> Step:
+    """Before the first `forget` on a machine that stays and whose ZFS holds data of the stack."""
+    note, restore = (Command(("sh", "-c", script, "sh", f"{directory}/arc")) for script in (_NOTE_ARC, _RESTORE_ARC))
+    return Step(note, restore, "note the limits of the ARC to put back")
 
 
 @dataclass(frozen=True, slots=True)

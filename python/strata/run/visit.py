@@ -209,6 +209,9 @@ def _measure(
     bench: Workbench, site: Site, machines: Machines, planned: PlannedVisit, stack: Stack, plan: layout.Layout
 ) -> None:
     shared = _bench(bench, machines, plan)
+    if "host" in shared.arcs and not bench.sites.disposable:
+        arc = trial_steps.note_arc(plan.directory)
+        journal.carry_out(bench.store, machines.outer, machines.attempt, "visit", arc)
     outside = _outside(machines, plan)  # one for all rounds: each watch needs files of its own
     seed = bench.seed + planned.round  # one per round: every stack of a round gets the same sequence of I/O
     number = 0

@@ -42,7 +42,7 @@ from strata.model import (
     TrialPlan,
     WorkloadInfo,
 )
-from strata.run import journal, machine_lock, visit
+from strata.run import journal, machine_lock, served, trial_steps, visit
 from strata.run.directories import Directory
 from strata.run.layout import Layout
 from strata.run.progress import Progress, TrialEnded
@@ -241,6 +241,18 @@ class Changing(ToyWorkload):
         name = self.info.name
         step = Step(Command((f"make-of-{name}",)), Command((f"undo-of-{name}",)), f"begin {name}")
         return replace(super().plan(spec, target, scratch, seed), cleanup=step)
+
+
+@pytest.mark.parametrize("disposable", [False, True])
+def test_the_limits_of_the_arc_are_put_back_on_a_machine_that_stays(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, disposable: bool
+) -> None:
+    monkeypatch.setattr(served, "above", lambda plan: served.Above(arcs=frozenset({"host"})))
+    if disposable:
+        scene.sites = LabSites(scene.host, "0" * 32, "/work", scene.host.now)
+    scene.go()
+    of_arc = [command.argv for command in scene.host.commands if command.argv[-1].endswith("/arc")]
+    assert [argv[2] for argv in of_arc] == ([] if disposable else [trial_steps._NOTE_ARC, trial_steps._RESTORE_ARC])
 
 
 def test_what_a_trial_changes_beside_its_files_is_undone_before_the_stack_is_proven(scene: Scene) -> None:
