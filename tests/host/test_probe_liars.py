@@ -1,7 +1,7 @@
 """Probes held against what only says that it does the thing: none of them may find a yes.
 
-A liar stands before the real program, or is an engine's client. `block`, `ssd-cache` and `zeroed` need volumes and
-caches that not every kernel has: of them the judges alone are tested (tests/unit/probes).
+A liar stands before the real program, or is an engine's client. Where the kernel need not have what is tried (volumes,
+a cache), all of it is a lie.
 """
 
 from __future__ import annotations
@@ -34,6 +34,19 @@ esac"""
 _QUOTAS = {
     "findmnt": 'case "$*" in *OPTIONS*) echo rw,prjquota ;; *) real findmnt "$@" ;; esac',
     "xfs_quota": _SAY_DONE,
+}
+# What the probe lies on is said to be a volume, and what LVM makes another one.
+_VOLUMES = {
+    "cat": 'case $1 in */dm/name) echo mapped ;; *) real cat "$@" ;; esac',
+    "lvs": "echo group volume linear",
+    "lvcreate": _SAY_DONE,
+}
+# A cache that counts every read as a miss.
+_CACHE = {
+    "cat": _VOLUMES["cat"],
+    "dmsetup": """\
+case "$*" in *cache*mapped*) echo 0 1 cache ;; esac
+echo x >>"$0.asked"; echo 0 1 cache 8 1/1 128 1/1 0 $(wc -l <"$0.asked")""",
 }
 _NO_ZEROS = 'case "$*" in *if=/dev/zero*) exit 0 ;; *) real dd "$@" ;; esac'
 
@@ -94,6 +107,8 @@ real btrfs property set -f "$3/two" ro false && echo other >"$3/two/file\""""}),
     "direct reads that are cached": Liar(
         "direct", "ext4", {"dd": """\
 for word; do shift; [ "$word" = iflag=direct ] || set -- "$@" "$word"; done; real dd "$@\""""}),
+    "a volume that is not there": Liar("block", "ext4", _VOLUMES),
+    "a cache that serves nothing": Liar("ssd-cache", "ext4", _CACHE),
     "a file that has its room from the start": Liar(
         "thin", "ext4", {"truncate": 'fallocate --length "$2" "$3"'}),
     "a change that is lost": Liar("cow", "ext4", {"dd": _loses("file")}, None),
@@ -238,6 +253,25 @@ def test_a_limit_of_writes_that_nobody_is_held_to_gets_a_no(tmp_path: Path, befo
     assert finding.holds is False, finding
 
 
+def test_a_new_volume_that_shows_old_data_gets_a_no(tmp_path: Path, before: Path) -> None:
+    """It is a file that outlives its removal."""
+    volumes = {
+        **_VOLUMES,
+        "lvs": f"echo ../{tmp_path} volume linear",
+        "lvcreate": f'truncate --size 64M "{tmp_path}/strata-probe"',
+        "lvremove": _SAY_DONE,
+    }
+    put(before, volumes)
+    notes, disk = tmp_path / "notes", tmp_path / "disk.img"
+    notes.mkdir()
+    run("truncate", "--size=64M", str(disk))
+    loop = run("losetup", "--find", "--show", str(disk)).strip()
+    try:
+        finding = find("zeroed", Target(Kind.BLOCK, loop, None), notes, before)
+    finally:
+        run("losetup", "--detach", loop)
+    assert finding.holds is False, finding
+
+
 def test_every_probe_has_a_liar() -> None:
-    of_volumes_and_caches = {"block", "ssd-cache", "zeroed"}
-    assert {liar.feature for liar in LIARS.values()} | set(ENGINES) | of_volumes_and_caches == set(probes())
+    assert {liar.feature for liar in LIARS.values()} | set(ENGINES) | {"zeroed"} == set(probes())

@@ -32,7 +32,7 @@ patiently() {
 [ ! -S /run/udev/control ] || udevadm settle --timeout=60
 # A command of LVM that was killed may have left volumes suspended, and whoever reads them waits for ever.
 mapped=$(cat "/sys/class/block/${source##*/}/dm/name" 2>/dev/null || basename "$source")
-if [ -e "/dev/mapper/$mapped" ]; then
+if [ -n "$mapped" ] && [ -e "/dev/mapper/$mapped" ]; then
   dmsetup info --columns --noheadings --separator ' ' --options suspended,name | while read -r state name; do
     case $state:$name in Suspended:"${mapped%-*}"-*) dmsetup resume "$name" || exit 1 ;; esac
   done || exit 1
