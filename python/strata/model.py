@@ -586,6 +586,9 @@ class TrialPlan:
     unsynced: bool = False  # the figure that decides ends before the sync: it is that of the page cache
     uses_up: bool = False  # `measure` needs what was prepared as it was, and changes it: prepared again before another
     earlier: bool = False  # the figure is of what was done before: what machines did meanwhile says nothing of it
+    cleanup: Step | None = (
+        None  # of what `measure` changes beside its directories: `do` goes before it, `undo` after it
+    )
     gated: Command | None = None  # `measure` has a start of its own, and so passes the gate of strata/gate.py after it
 
 

@@ -24,6 +24,7 @@ from strata.model import (
     Param,
     ParamType,
     Provides,
+    Step,
     Target,
     TrialOutput,
     TrialPlan,
@@ -290,6 +291,14 @@ def test_what_a_rehearsal_left_is_not_read_with_the_result() -> None:
     about = ("engine", (), Load().plan(Call("load", "load", {"runtime": 1.0}), TARGET, "/s", 1), TARGET, "/s")
     assert trial_steps.trial_steps(*about, 1).rehearse[-1].argv == ("rm", "--force", "--", "/s/result")
     assert trial_steps.trial_steps(*about).rehearse == ()
+
+
+def test_a_cleanup_stands_around_the_trial_and_the_trial_is_not_rehearsed() -> None:
+    step = Step(Command(("begin",)), Command(("end",)), "begin")
+    plan = replace(Load().plan(Call("load", "load", {"runtime": 1}), TARGET, "/s", 1), cleanup=step)
+    steps = trial_steps.trial_steps("engine", (), plan, TARGET, "/s", rehearsals=2, inside=("within",))
+    assert steps.make[-1].argv == ("within", "begin") and steps.rehearse == ()
+    assert [command.argv[:2] for command in steps.remove] == [("within", "end"), ("within", "rm")]
 
 
 @pytest.mark.parametrize(("buffered", "data", "cached"), [(True, 19, True), (True, 20, False), (False, 1, False)])

@@ -42,7 +42,7 @@ from strata.model import (
     TrialPlan,
     WorkloadInfo,
 )
-from strata.run import journal, machine_lock, visit
+from strata.run import journal, machine_lock, served, trial_steps, visit
 from strata.run.directories import Directory
 from strata.run.layout import Layout
 from strata.run.progress import Progress, TrialEnded
@@ -232,6 +232,64 @@ def test_the_order_of_a_visit(scene: Scene) -> None:
     measured = next(c.argv for c in scene.host.commands if "measure-a" in c.argv)
     assert measured[-1] == "103", "the seed is the run's plus the round: the same for every stack of a round"
     assert scene.store.to_undo() == []
+
+
+class Changing(ToyWorkload):
+    """One that changes more than its own files."""
+
+    def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        name = self.info.name
+        step = Step(Command((f"make-of-{name}",)), Command((f"undo-of-{name}",)), f"begin {name}")
+        return replace(super().plan(spec, target, scratch, seed), cleanup=step)
+
+
+@pytest.mark.parametrize("disposable", [False, True])
+def test_the_limits_of_the_arc_are_put_back_on_a_machine_that_stays(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, disposable: bool
+) -> None:
+    monkeypatch.setattr(served, "above", lambda plan: served.Above(arcs=frozenset({"host"})))
+    if disposable:
+        scene.sites = LabSites(scene.host, "0" * 32, "/work", scene.host.now)
+    scene.go()
+    of_arc = [command.argv for command in scene.host.commands if command.argv[-1].endswith("/arc")]
+    assert [argv[2] for argv in of_arc] == ([] if disposable else [trial_steps._NOTE_ARC, trial_steps._RESTORE_ARC])
+
+
+def test_what_a_trial_changes_beside_its_files_is_undone_before_the_stack_is_proven(scene: Scene) -> None:
+    scene.loads[:] = [Changing("a", steady)]
+    assert scene.go() is None
+    trial = ["make-of-a", "prepare-a", "measure-a", "undo-of-a", *PROVE]
+    # again with all the others, as the journal has it
+    assert scene.host.words() == [*BUILD, *PROVE, *trial, "undo-of-a", *REMOVE]
+    view = reader.view(scene.store.directory)
+    assert not [step for step in view.steps if step.layer == "a"], "it builds no part of the stack"
+
+
+def test_a_trial_that_is_cut_short_is_undone_from_the_journal(scene: Scene) -> None:
+    scene.loads[:] = [Changing("a", steady)]
+    plain = scene.host.run
+
+    def cut(command: Command, *, check: bool = True) -> Completed:
+        if "measure-a" in command.argv:
+            raise Interrupted("stop")
+        return plain(command, check=check)
+
+    scene.host.run = cut  # type: ignore[method-assign]
+    with pytest.raises(Interrupted):
+        scene.go()
+    assert scene.host.words()[-5:] == ["undo-of-a", *REMOVE]
+
+
+def test_what_a_trial_cannot_undo_is_its_reason_and_fails_the_visit(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_UNDO_PAUSE_S", 0.0)
+    scene.loads[:] = [Changing("a", steady)]
+    scene.host.broken = {"undo-of-a"}
+    with pytest.raises(UndoFailed, match="begin a"):
+        scene.go()
+    (ended,) = (each for each in scene.told if isinstance(each, TrialEnded))
+    assert ended.reason is not None and "could not be removed: `undo-of-a` ended with exit code 1" in ended.reason
 
 
 def test_caches_are_dropped_between_preparing_and_measuring(scene: Scene) -> None:
