@@ -6,10 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from strata.lab import cache as caches
+from strata.lab import emulator, image
+from strata.lab.spec import LabSpec
 from strata.recipes import shell
 from strata.recipes.formats import formats
 from strata.recipes.formats._units import tied
 
+from . import system
 from .cases import Rebooted
 from .machine import Machine, link
 
@@ -35,10 +39,17 @@ class Observed:
     mounted: bool
     data: bool  # what was written before is there, byte by byte
     daemon: bool  # the daemon started, and wrote
-    below: tuple[str, ...]  # what lies in the mount point where nothing is mounted
-    differences: tuple[str, ...]  # from the recipe, as the layers say
-    by_hand: bool | None  # the data are there when it is mounted by hand; None: not tried
-    told: str  # where it is not mounted: what its units said
+    differences: tuple[str, ...] = ()  # from the recipe, as the layers say
+    below: tuple[str, ...] = ()  # what lies in the mount point where nothing is mounted
+    by_hand: bool | None = None  # the data are there when it is mounted by hand; None: not tried
+    told: tuple[str, ...] = ()  # where it is not mounted: what its units said
+
+
+def machine(spec: LabSpec, directory: Path) -> Machine:
+    """One that keeps its disks in `directory`. Raises Refused where there is no such lab."""
+    lab = image.find(spec, caches.default())
+    accel = emulator.accelerator("real", lab, system.MARKER)
+    return Machine(system.built(lab, print), accel, directory)
 
 
 def observe(machine: Machine, stacks: Iterable[Rebooted]) -> dict[str, dict[str, Observed]]:
@@ -58,9 +69,7 @@ def observe(machine: Machine, stacks: Iterable[Rebooted]) -> dict[str, dict[str,
         "spare disk missing": machine.boot([disk for disk in disks if disk not in spare], look, kept=False),
         "needed disk missing": machine.boot([disk for disk in disks if disk not in needed], look, kept=False),
     }
-    return {
-        situation: {each.name: _observed(each, answers) for each in every} for situation, answers in boots.items()
-    }
+    return {situation: {each.name: _observed(each, answers) for each in every} for situation, answers in boots.items()}
 
 
 def _disk(each: Rebooted, number: int) -> str:
@@ -76,7 +85,9 @@ def _look(every: list[Rebooted]) -> dict[str, str]:
 
 def _by_hand(each: Rebooted) -> str:
     (left, *_) = (disk for number, disk in enumerate(each.disks) if number != each.case.spare)
-    return f"mount -o {each.case.by_hand} {link(left)} /mnt && (cd /mnt && sha256sum --check data.sha256); umount /mnt\n"
+    return (
+        f"mount -o {each.case.by_hand} {link(left)} /mnt && (cd /mnt && sha256sum --check data.sha256); umount /mnt\n"
+    )
 
 
 def _apply(every: list[Rebooted]) -> dict[str, str]:
@@ -96,14 +107,13 @@ def _apply(every: list[Rebooted]) -> dict[str, str]:
 
 def _observed(each: Rebooted, answers: Mapping[str, str]) -> Observed:
     own = {name.partition("/")[2]: text for name, text in answers.items() if name.startswith(f"{each.name}/")}
-    inspected = own["inspect"]
-    by_hand = own.get("by-hand")
+    inspected, by_hand = own["inspect"], own.get("by-hand")
     return Observed(
         mounted=bool(own["mounted"].strip()),
         data=own["data"].strip() == "data: OK",
         daemon=own["daemon"].strip() == "active" and own["written"].strip() == "1",
-        below=tuple(own.get("below", "").split()),
         differences=tuple(each.recipe.differences(shell.seen(each.recipe, inspected)) if inspected else ["no answers"]),
+        below=tuple(own.get("below", "").split()),
         by_hand=None if by_hand is None else by_hand.strip() == "data: OK",
-        told=own.get("journal", "").strip(),
+        told=tuple(own.get("journal", "").splitlines()),
     )

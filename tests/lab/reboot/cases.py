@@ -58,7 +58,7 @@ CASES = {
     "btrfs-fstab": Case("2*disk | btrfs(raid1)", _disks(2), "fstab", spare=1, needed=(0, 1), by_hand="degraded"),
     "zfs-mirror": Case("2*disk | zfs(mirror=2)", _disks(2), spare=1, needed=(0, 1)),
     "vdo": Case('disk | vdo | xfs(mkfs="-K")', _disks(1, "6G")),
-    "bcache": Case("hdd + ssd | bcache | ext4", (*_disks(1, role="hdd"), *_disks(1, "256M", "ssd"))),
+    "bcache": Case("hdd + ssd | bcache | ext4", (*_disks(1, role="hdd"), *_disks(1, role="ssd"))),
 }
 
 

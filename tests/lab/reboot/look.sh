@@ -4,7 +4,8 @@ answers=$1
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 apply() {
-  sh "./$1.sh" apply >"$answers/$1/apply" 2>&1 || return
+  echo "applies $1" >&2
+  timeout 300 sh "./$1.sh" apply </dev/null >"$answers/$1/apply" 2>&1 || return
   head -c 4M /dev/urandom >"/srv/$1/data"
   (cd "/srv/$1" && sha256sum data >data.sha256)
 }
@@ -17,16 +18,17 @@ if [ -e apply ]; then
   cp -r files/. /
   cat fstab >>/etc/fstab
   findmnt --verify >"$answers/fstab" 2>&1
-  systemctl daemon-reload
-  while read -r unit; do systemctl enable "$unit"; done <units
+  # the machine is restarted anyway, and reading all units anew takes seconds
+  while read -r unit; do systemctl --no-reload enable "$unit"; done <units
 fi
 
 while read -r name; do
   into=$answers/$name
+  echo "looks at $name" >&2
   mkdir -p "$into"
   findmnt --noheadings --output FSTYPE --mountpoint "/srv/$name" >"$into/mounted"
   (cd "/srv/$name" && sha256sum --check data.sha256) >"$into/data"
-  sh "/var/lib/strata/$name/script" inspect >"$into/inspect"
+  timeout 300 sh "/var/lib/strata/$name/script" inspect </dev/null >"$into/inspect"
   systemctl is-active "writer-$name" >"$into/daemon"
   grep -c "$(cat /proc/sys/kernel/random/boot_id)" "/srv/$name/by-daemon" >"$into/written"
   if [ ! -s "$into/mounted" ]; then
