@@ -20,6 +20,10 @@ def units(recipe: Recipe) -> tuple[File, ...]:
     names = ([below] if again else []) + ([unit_of(mount.path, "mount")] if mount is not None else [])
     named = " ".join(shlex.quote(unit) for unit in names)
     remarks = [*heading(recipe), first_the_stack(recipe)]
+    remarks.append(
+        f"Put the files in {_PLACE}, then: `systemctl daemon-reload && systemctl enable --now {named}`; what is not "
+        "enabled does not come back at boot."
+    )
     remarks += afterwards(f"`systemctl is-active {named}`", f"`systemctl disable --now {named}`, and remove the files.")
     remarks += _missing(recipe) if again else []
     head = commented(remarks)
@@ -46,7 +50,7 @@ def _service(recipe: Recipe, again: list[tuple[str, Command]], before: str) -> s
         "[Unit]",
         f"Description=what lies below {recipe.name}",
         "DefaultDependencies=no",
-        f"{'Wants' if _losable(recipe) else 'Requires'}={' '.join(devices)}",
+        f"{'Wants' if _has_copies(recipe) else 'Requires'}={' '.join(devices)}",
         f"After={' '.join(devices)} systemd-udev-settle.service dm-event.socket",
         f"Before={before} local-fs.target",
         "RequiresMountsFor=/var/lib/strata",
@@ -81,14 +85,17 @@ def tied(recipe: Recipe, *services: str) -> tuple[File, ...]:
     )
 
 
-def _losable(recipe: Recipe) -> int:
-    """How many of its disks may be missing at boot."""
-    return survivable(recipe.layers[-1].node, {layer.node.call.name: layer.driver for layer in recipe.layers})
+def _has_copies(recipe: Recipe) -> bool:
+    """Whether it may come back without one of its disks, though perhaps not without every one: a mirror below a cache
+    on one device.
+    """
+    known = {layer.node.call.name: layer.driver for layer in recipe.layers}
+    return any(survivable(layer.node, known) for layer in recipe.layers)
 
 
 def _missing(recipe: Recipe) -> list[str]:
     """What happens at a boot that finds not all of its disks."""
-    if not _losable(recipe):
+    if not _has_copies(recipe):
         return ["Where a disk is missing, the machine boots without this file system."]
     waits = "Where a disk is missing, boot waits for it as long as for any device (90 s), and goes on with the rest."
     if recipe.top.filesystem == "btrfs" and len(recipe.layers[-1].below) > 1:
