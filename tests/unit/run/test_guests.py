@@ -10,10 +10,12 @@ from strata import campaign as campaigns
 from strata import layers
 from strata.errors import CommandFailed, GuestLost, HostLost, VisitFailed
 from strata.hosts.fake import FakeHost
-from strata.model import BOOT_TIME, Command, Completed, Disk, Step
-from strata.run import guests, layout
+from strata.model import BOOT_TIME, Call, Command, Completed, Disk, Step
+from strata.run import guests, layout, visit
 from strata.run.guests import Machines
 from strata.run.layout import Placed
+from strata.run.outside import Outside
+from strata.workloads import find
 
 from .test_at_once import Journal
 
@@ -164,3 +166,40 @@ def test_commands_go_to_the_machine_of_their_layer(two: Two) -> None:
     machines.ask(inside, Command(("look-beside",), beside=True))
     last = [each.commands[-1].argv for each in (host, outer, machines.beside) if isinstance(each, Host)]
     assert last == [("look-inside",), ("look-outside",), ("look-beside",)]
+
+
+@pytest.mark.parametrize(
+    ("tenants", "parts"),
+    [
+        ([None], [(1, "null", "7"), (2, "null", "8")]),  # everybody's
+        ([2, 1], [(2, "null@2", "7"), (1, "null@1", "8")]),
+        ([2], [(2, "null@2", "7")]),
+    ],
+)
+def test_each_tenant_has_the_load_that_names_it_in_its_own_guest(
+    two: Two, tenants: list[int | None], parts: list[tuple[int, str, str]]
+) -> None:
+    machines, outer, _, placed, laid = two
+    for each in placed:
+        machines.started(each, laid)
+    calls = [Call("null", f"null@{tenant}" if tenant else "null", {}, tenant=tenant) for tenant in tenants]
+    loads = [(call, find(call), find(call).primary_of(call)) for call in calls]
+    bench = visit.Workbench(
+        None,
+        None,
+        {},
+        (),
+        (),
+        5,
+        frozenset({"speed"}),
+        1,
+        None,
+        lambda told: None,  # type: ignore[arg-type]
+    )
+    outside = Outside(outer, (), laid.guests, laid.scratch, None, ())
+    made = visit._parts(bench, machines, laid, loads, 7, outside)
+    assert [(part.tenant, part.call.text, part.scratch.rpartition("/")[2]) for part in made] == parts
+    assert [part.host for part in made] == [machines.of(placed[part.tenant - 1].provides.guest) for part in made]
+    for part in made:
+        assert part.bench.devices == tuple(laid.block_devices(placed[part.tenant - 1].provides.guest, part.tenant))
+        assert (part.bench.memory_bytes, part.bench.declared, part.bench.outside) == (5, {"speed"}, outside)

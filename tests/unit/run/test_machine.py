@@ -172,3 +172,11 @@ def test_a_guest_has_processors_of_its_own_and_no_pressure() -> None:
     of_host = name.replace("guest.", "host.", 1)
     found = {of_host: 1.5, "host.unheard_of": 2.0, "psi.io_some_pct": 3.0, "disk.write_bytes": 4.0}
     assert machine.as_guest(found) == {name: 1.5, "disk.write_bytes": 4.0}
+
+
+def test_processor_time_that_one_of_both_ends_lacks_is_not_counted() -> None:
+    first = row(0.0, cpu_s={"user": 1.0, "system": None, "idle": 2.0})
+    last = row(10.0, cpu_s={"user": 2.0, "system": 50.0, "idle": 5.0, "iowait": 70.0, "softirq": None})
+    found = machine.figures(machine.parse(text(first, last)), [("disk", "d0")], Measured({}))
+    assert (found["host.cpu_user_s"], found["host.cpu_system_s"]) == (1.0, 0.0)
+    assert found["host.cpu_busy_pct"] == pytest.approx(25.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
@@ -22,6 +23,7 @@ from strata.analysis.checks import warnings
 from strata.analysis.rank import rank
 from strata.errors import NoRoom, StoreError
 from strata.model import (
+    LARGEST_FIGURE,
     Call,
     Command,
     Completed,
@@ -449,6 +451,14 @@ def test_a_figure_measured_without_a_unit_keeps_none(tmp_path: Path) -> None:
     store, attempt = begun(tmp_path / "run")
     assert add(store, attempt, extra=(Metric("took", "", "lower"),)) is None
     assert add(store, attempt, extra=(SECONDS,)) is not None
+
+
+def test_the_largest_figure_is_one_and_a_larger_one_is_none(tmp_path: Path) -> None:
+    store, attempt = begun(tmp_path / "run")
+    for value in (LARGEST_FIGURE, -LARGEST_FIGURE):
+        assert add(store, attempt, figures={"speed": value}) is None
+    for value in (math.nextafter(LARGEST_FIGURE, math.inf), -math.inf, math.nan):
+        assert "a figure is a number of at most" in (add(store, attempt, figures={"speed": value}) or "")
 
 
 def test_a_full_disk_is_no_room_and_stores_nothing_of_what_was_begun(tmp_path: Path) -> None:
