@@ -13,9 +13,10 @@ from strata import layers, workloads
 from strata.errors import BadInput, Refused
 from strata.lab.machine import SavedState
 from strata.lab.qemu import MachineSpec
-from strata.model import Disk, Testbed
+from strata.model import Disk, GuestImage, Testbed
 from strata.run import in_lab, session
 from strata.run.in_lab import EXACT, NOT_QUITE, SEVERAL, LabSites, as_there, unbuilt
+from strata.run.sites import GuestLook
 
 from .test_plan import FACTS
 
@@ -140,3 +141,19 @@ def test_a_lab_has_no_disk_of_the_users(clock: Literal["virtual", "real"], next_
         session.devices(given, ["/dev/disk/by-id/ata-A1"], Testbed("lab", clock=clock))
     assert session.devices([], [], Testbed("lab", clock=clock)) == session.Devices()
     assert len(session.devices(given, [], Testbed()).claimed) == 1
+
+
+def test_guests_beside_a_lab_machine_share_what_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = GuestLook((), GuestImage("/guests"), FACTS, 64 << 30)
+    monkeypatch.setattr(in_lab, "look_at_guests", lambda *about: seen)
+    sites = opened("disk | ext4", "real")
+    look = sites.guests((), frozenset())
+    assert look == replace(
+        seen,
+        facts=replace(seen.facts, caveats=(in_lab.BESIDE,)),
+        taken_bytes=sites.testbed.memory_bytes + in_lab._OVERHEAD_BYTES,
+        ports=True,
+    )
+    none = GuestLook(("no QEMU",))
+    monkeypatch.setattr(in_lab, "look_at_guests", lambda *about: none)
+    assert sites.guests((), frozenset()) == none
