@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -152,6 +153,18 @@ def test_a_guest_that_began_to_boot_and_did_not_come_up_is_lost(
     with pytest.raises(error, match=said) as raised:
         machines.carry_out(placed[0], Step(Command(("boot",)), None, "start the guest"))
     assert isinstance(raised.value, GuestLost) is bool(console)
+
+
+def test_a_guest_from_an_image_of_the_users_is_lost_by_what_its_console_says(two: Two) -> None:
+    machines, outer, _, placed, _ = two
+    theirs = replace(placed[0], provides=replace(placed[0].provides, guest=None, pid_file="/theirs/1/pid"))
+    outer.broken = {"boot"}
+    boot = Step(Command(("boot",)), None, "start the guest")
+    with pytest.raises(CommandFailed):
+        machines.carry_out(theirs, boot)
+    outer.files["/theirs/1/console"] = "Kernel panic: no bootable device\n"
+    with pytest.raises(GuestLost, match="did not come up: .*no bootable device"):
+        machines.carry_out(theirs, boot)
 
 
 def test_commands_go_to_the_machine_of_their_layer(two: Two) -> None:
