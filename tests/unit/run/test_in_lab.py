@@ -150,6 +150,7 @@ def test_guests_beside_a_lab_machine_share_what_it_leaves(monkeypatch: pytest.Mo
     monkeypatch.setattr(in_lab, "look_at_guests", lambda *about: seen)
     sites = opened("disk | ext4", "real")
     look = sites.guests((), frozenset())
+    assert seen.facts is not None
     assert look == replace(
         seen,
         facts=replace(seen.facts, caveats=(in_lab.BESIDE,)),
