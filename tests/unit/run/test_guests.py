@@ -163,7 +163,7 @@ def test_a_guest_from_an_image_of_the_users_is_lost_by_what_its_console_says(two
     with pytest.raises(CommandFailed):
         machines.carry_out(theirs, boot)
     outer.files["/theirs/1/console"] = "Kernel panic: no bootable device\n"
-    with pytest.raises(GuestLost, match="did not come up: .*no bootable device"):
+    with pytest.raises(GuestLost, match=r"did not come up: .*no bootable device"):
         machines.carry_out(theirs, boot)
 
 
