@@ -55,12 +55,13 @@ class Feature:
                 "it on a disk that Strata makes, or on one that you give with --device."
             )
         reaches = self.info.reaches_below and target.kind is not Kind.ENGINE
-        make, tried, undo = (
-            Command(("sh", "-c", script, "sh", target.path, scratch), timeout_s=1800.0)
-            for script in (MAKE_NOTES, self.probe.script, UNDO if reaches else REMOVE_NOTES)
+        make, script, undo = (
+            ("sh", "-c", text, "sh", target.path, scratch)
+            for text in (MAKE_NOTES, self.probe.script, UNDO if reaches else REMOVE_NOTES)
         )
-        cleanup = Step(make, undo, f"make notes of what {self.info.name} changes")
-        return TrialPlan(prepare=(), measure=tried, collect={}, buffered=True, cleanup=cleanup)
+        cleanup = Step(Command(make), Command(undo), f"make notes of what {self.info.name} changes")
+        measure = Command(script, timeout_s=1800.0)
+        return TrialPlan(prepare=(), measure=measure, collect={}, buffered=True, cleanup=cleanup)
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
         if output.exit_code != 0:
