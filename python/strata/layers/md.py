@@ -144,13 +144,21 @@ exit 1"""
 )
 
 # $1 array, $2 its UUID as mdadm writes it, the rest: members. udev may have put it together already, or may yet; what
-# was lost is in neither.
+# was lost is in neither. Where a member is missing udev holds the others in an inactive array, under a name of its own,
+# and they are busy until that is stopped.
 _ASSEMBLE = (
     SETTLE
     + """\
 array=$1 uuid=$2; shift 2
 settle
 if [ -b "$array" ]; then exit 0; fi
+for member; do
+  for holder in /sys/class/block/"$(basename -- "$(readlink -f -- "$member")")"/holders/md*; do
+    if [ "$(cat "$holder/md/array_state" 2>/dev/null)" = inactive ]; then
+      mdadm --quiet --stop "/dev/${holder##*/}"
+    fi
+  done
+done
 exec mdadm --quiet --assemble --run --uuid="$uuid" "$array" "$@\""""
 )
 

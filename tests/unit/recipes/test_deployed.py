@@ -297,7 +297,7 @@ def test_what_may_lack_a_disk_is_started_before_systemd_gives_up_the_mount() -> 
     """Both would wait for 90 s otherwise, and the mount fails at the moment at which its device can be made."""
     service = files("2*disk | lvm(raid1) | ext4", "systemd", ["disk", "disk"])["strata-data.service"].text
     first = next(line for line in service.splitlines() if line.startswith("ExecStart="))
-    assert '-ge 60 ]' in first and first.endswith('"/dev/disk/by-id/wwn-0" "/dev/disk/by-id/wwn-1"')
+    assert "-ge 60 ]" in first and first.endswith('"/dev/disk/by-id/wwn-0" "/dev/disk/by-id/wwn-1"')
     alone = files("disk | lvmthin | ext4", "systemd")["strata-data.service"].text
     assert "wait for the disks" not in alone and "\nRequires=dev-disk" in alone
 

@@ -60,7 +60,11 @@ def _service(recipe: Recipe, again: list[tuple[str, Command]], before: str) -> s
         "[Unit]",
         f"Description=what lies below {recipe.name}",
         "DefaultDependencies=no",
-        *([f"After=systemd-udev-trigger.service {after}"] if waits else [f"Requires={devices}", f"After={devices} {after}"]),
+        *(
+            [f"After=systemd-udev-trigger.service {after}"]
+            if waits
+            else [f"Requires={devices}", f"After={devices} {after}"]
+        ),
         f"Before={before} local-fs.target",
         "RequiresMountsFor=/var/lib/strata",
         "",
