@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from strata.lab.scratch import scratch
 from tests.lab.lab_runs import built
+
+from strata.lab.scratch import scratch
 
 from . import boots
 from .cases import CASES, made
