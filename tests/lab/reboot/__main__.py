@@ -1,4 +1,4 @@
-"""Boots every case, and writes what is observed: python -m tests.lab.reboot tests/lab/reboot/last.json [CASE ...]"""
+"""Boots every case, and writes what is observed: python -m tests.lab.reboot FILE [CASE ...]"""
 
 from __future__ import annotations
 
