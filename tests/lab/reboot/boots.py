@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from strata.lab import cache as caches
@@ -70,6 +72,19 @@ def observe(machine: Machine, stacks: Iterable[Rebooted]) -> dict[str, dict[str,
         "needed disk missing": machine.boot([disk for disk in disks if disk not in needed], look, kept=False),
     }
     return {situation: {each.name: _observed(each, answers) for each in every} for situation, answers in boots.items()}
+
+
+def record(command: str, stacks: Iterable[Rebooted], observed: Mapping[str, Mapping[str, Observed]]) -> str:
+    """The text of the file that keeps what was observed, and the command that made it."""
+    kept = {
+        "command": command,
+        "day": datetime.now(UTC).date().isoformat(),
+        "stacks": {each.name: {**asdict(each.case), "stack": each.recipe.stack} for each in stacks},
+        "observed": {
+            situation: {name: asdict(seen) for name, seen in each.items()} for situation, each in observed.items()
+        },
+    }
+    return json.dumps(kept, indent=1) + "\n"
 
 
 def _disk(each: Rebooted, number: int) -> str:

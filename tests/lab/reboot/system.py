@@ -67,6 +67,6 @@ def _make(lab: Image, setup: str, part: Path) -> None:
     bootstrap.make(site, lab.spec.suite, _PACKAGES, hooks, tar)
     squashfs.of_tar(host, tar, part / "root.sqfs")
     host.run(Command(("tar", "-C", str(scratch), "-xf", str(initrd), "--wildcards", "*initrd.img*")))
-    (found,) = scratch.rglob("initrd.img*")
-    found.rename(part / "initrd")
+    (image,) = scratch.rglob("initrd.img*")
+    image.rename(part / "initrd")
     shutil.rmtree(scratch)

@@ -1,6 +1,6 @@
 """Recipes after a real restart: systemd, udev and Debian's initramfs bring the stack back, or boot goes on without it.
 
-`python -m tests.lab.reboot tests/lab/reboot/last.json` makes the record that is kept.
+`python -m tests.lab.reboot FILE [CASE ...]` writes what is observed as JSON, for some of the cases or for all.
 """
 
 from __future__ import annotations

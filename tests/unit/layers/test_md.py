@@ -191,6 +191,14 @@ def test_a_spare_would_take_the_place_of_what_was_lost() -> None:
     assert devices_of(ability("rebuild", values, 4, 1), "put the lost disk back") == ["/run/visit/2/device"]
 
 
+def test_an_array_that_udev_holds_inactive_for_want_of_a_member_is_assembled_without_it() -> None:
+    steps = MD.plan_create(spec("md", {"level": "raid1"}), below("md", 2), PLACE)
+    assert steps[0].again is not None
+    script = steps[0].again.argv[2]
+    assert "= inactive ]" in script
+    assert script.index("mdadm --quiet --stop") < script.index("exec mdadm --quiet --assemble")
+
+
 def test_a_member_that_comes_back() -> None:
     steps = ability("rebuild", {"level": "raid6"}, 4, 2)
     assert steps[0].do.argv[5:] == ("rebuilding", "3", "2")
