@@ -14,7 +14,7 @@ import numpy as np
 
 from strata.analysis import certified, instruments
 from strata.analysis.additive import Ints, Posterior
-from strata.analysis.belief import FEWEST_VISITS, Belief, visits_to_go, widening
+from strata.analysis.belief import FEWEST_VISITS, WIDENING, Belief, visits_to_go
 from strata.analysis.cells import unlog
 from strata.analysis.compare import Decision
 from strata.analysis.estimate import Estimate, Metrics, estimates
@@ -243,8 +243,8 @@ def _method(posterior: Posterior, view: View) -> str:
     return (
         f"Additive model {factors}, of the score of each visit with all its workloads, on logarithms, with drift and "
         f"robust noise; a stack's own part has a spread of {percent(own)}. The posterior is taken to be "
-        f"{widening(posterior):.2f} times as wide as computed, because spreads are estimated from repeats. "
-        f"Intervals hold at 95 % one by one. Promise: the best is at most "
+        f"{WIDENING:.2f} times as wide as computed, which simulated campaigns say is needed. Intervals hold at 95 % "
+        f"one by one. Promise: the best is at most "
         f"{percent(view.rule.within)} above the stack named, with the probability stated."
     )
 
