@@ -7,8 +7,9 @@ pairs, whose weight in degrees of freedom is estimated from the data (Smyth, "Li
 for assessing differential expression in microarray experiments", SAGMB 3:1, 2004, section 6.2).
 
 The weight is at most `LARGEST_WEIGHT`; the variance is the one that goes with the weight as estimated. Pairs share
-stacks, so they look more alike than they are and the estimate is too large. In simulation with stacks of 1 % to 25 % variation a weight of 2 keeps the coverage of plain paired t within
-two percent and makes the tied group a tenth to a fifth smaller; more weight loses coverage and gains little.
+stacks, so they look more alike than they are and the estimate is too large. In simulation with stacks of 1 % to 25 %
+variation a weight of 2 keeps the coverage of plain paired t within two percent and makes the tied group a tenth to a
+fifth smaller; more weight loses coverage and gains little.
 """
 
 from __future__ import annotations
