@@ -175,8 +175,8 @@ def remove_volume(group: Group, volume: str) -> Command:
 # $1 group, $2 origin, the rest: settings and devices.
 _DROP_HELD = """\
 group=$1 origin=$2; shift 2
-found=$(lvs --noheadings --options lv_full_name --select "vg_name=$group && origin=$origin && lv_name=~held[0-9]+$" \
-  "$@") || exit 1
+held="vg_name=$group && origin=$origin && lv_name=~\\"held[0-9]+\\$\\""
+found=$(lvs --noheadings --options lv_full_name --select "$held" "$@") || exit 1
 for volume in $found; do lvremove -qq --force "$@" "$volume" || exit 1; done"""
 
 

@@ -223,7 +223,8 @@ def _split(group: _lvm.Group, size: int | None, count: int, *, ours: bool) -> tu
 # commits the metadata of the pool before it says how much is used.
 _LOOK_AT_HELD = """\
 pool=$1 mapped=$2 group=$3 volume=$4; shift 4
-found=$(lvs --noheadings --options lv_name --select "vg_name=$group && origin=$volume && lv_name=~held[0-9]+$" "$@") &&
+held="vg_name=$group && origin=$volume && lv_name=~\\"held[0-9]+\\$\\""
+found=$(lvs --noheadings --options lv_name --select "$held" "$@") &&
   table=$(dmsetup table "$pool") && used=$(dmsetup status "$pool") && state=$(dmsetup status "$mapped") || exit 1
 set -- $found; echo "held=$#"
 set -- $state; echo "shared=$(($4 * 512))"
