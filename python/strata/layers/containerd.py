@@ -254,7 +254,7 @@ class ContainerdDriver:
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         _check(spec, below[0])
-        return provides(_made(below, place), below[0])
+        return provides(_made(below, place), below[0], str(spec["snapshotter"]))
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         _check(spec, below[0])

@@ -16,6 +16,7 @@ from strata.layers._zfs import (
     ask_properties,
     choice,
     chosen,
+    holding,
     load_module,
     power_of_two,
     properties_of,
@@ -318,6 +319,7 @@ class ZfsDriver:
             name=place.name,
             filesystem="zfs",
             can={"degrade": degrade, "rebuild": rebuild, "snapshot": lambda count: snapshots(place.name, count)},
+            snapshots=holding(place.name),
         )
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:

@@ -246,6 +246,7 @@ def _prepare(parts: Sequence[Part], inside: bool) -> None:
         except VisitFailed as error:
             part.failed = error
 
+    trial.reset(dict.fromkeys(each for part in parts for each in part.bench.data_steps))
     if inside:
         at_once({f"prepare tenant {part.tenant}": partial(prepare, part) for part in parts})
     else:
@@ -256,6 +257,8 @@ def _prepare(parts: Sequence[Part], inside: bool) -> None:
     for part in parts:
         if part.failed is not None:
             raise part.failed
+    trial.change_data([(part.bench, part.steps) for part in parts])
+    for part in parts:
         try:
             part.start = trial.quiesce(part.bench, part.steps)
         except VisitFailed as error:

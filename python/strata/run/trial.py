@@ -16,6 +16,7 @@ from strata.model import (
     Call,
     Command,
     Completed,
+    DataStep,
     Meanwhile,
     Measured,
     Metric,
@@ -79,6 +80,7 @@ class Bench:
     pid_file: str | None = None  # of the guest's QEMU, where `inside` goes into one
     outside: Outside | None = None  # `host` is a guest: how the machine that carries it is watched meanwhile
     meanwhile: tuple[tuple[Host, Meanwhile], ...] = ()  # what layers do while it is measured, and where
+    data_steps: tuple[tuple[Host, DataStep], ...] = ()  # what layers do to its data before they are measured, and where
     holders: tuple[str, ...] = ()  # what holds data of the stack on `host`, top to bottom
     above: served.Above = served.Above()  # noqa: RUF009 (frozen): what may keep bytes from the disks
 
@@ -108,7 +110,9 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     flags: list[str] = []
     ended: list[Completed] = []
     try:
+        reset(bench.data_steps)
         prepare(bench, steps)
+        change_data([(bench, steps)])
         start = quiesce(bench, steps)
         at = host.now()
         measured, samples, outer = _measure(bench, workload, call, plan, steps, ended)
@@ -122,7 +126,9 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
             # On the same data, unless the program would not find the files that it knows of.
             steps = replace(steps, make=(), prepare=steps.prepare if plan.uses_up else ())
             typed += steps.until_measured()
+            reset(bench.data_steps)
             prepare(bench, steps)
+            change_data([(bench, steps)])
             start = quiesce(bench, steps)
             at = host.now()
             measured, samples, outer = _measure(bench, workload, longer, plan, steps, ended)
@@ -279,6 +285,33 @@ def prepare(bench: Bench, steps: TrialSteps) -> None:
         trial_files.write(host, steps.inside, path, content)
     for command in (*steps.prepare, *steps.rehearse):
         host.run(command)
+
+
+def reset(data_steps: Iterable[tuple[Host, DataStep]]) -> None:
+    """Remove what layers did to the data of an earlier trial, the last first."""
+    for host, step in reversed(list(data_steps)):
+        if step.reset is not None:
+            host.run(step.reset)
+
+
+def change_data(prepared: Sequence[tuple[Bench, TrialSteps]]) -> None:
+    """What layers do to the data of all these, once, when they are on the disks."""
+    data_steps = dict.fromkeys(each for bench, _ in prepared for each in bench.data_steps)
+    if not data_steps:
+        return
+    for bench, steps in prepared:
+        for host, command in write_out(bench, steps):
+            host.run(command)
+    for host, step in data_steps:
+        host.run(step.do)
+
+
+def write_out(bench: Bench, steps: TrialSteps) -> list[tuple[Host, Command]]:
+    """What brings the data of a trial to the disks: of a guest's first there, then on the machine that carries it."""
+    own = [(bench.host, command) for command in (*steps.flush, steps.quiesce)]
+    if bench.outside is None or not bench.in_guest:
+        return own
+    return [*own, (bench.outside.host, trial_steps.quiesce(bench.outside.holders))]
 
 
 def quiesce(bench: Bench, steps: TrialSteps) -> Start:

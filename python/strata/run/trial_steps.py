@@ -100,13 +100,17 @@ class TrialSteps:
     inside: tuple[str, ...] = ()  # what precedes a command that sees the files of a trial (trial_files.py)
 
     def until_measured(self) -> list[tuple[str, ...]]:
-        """All but the removal, as typed: a file that is written is a command too."""
+        """All but the removal, as typed."""
+        return [*self.prepared(), *(c.argv for c in (self.quiesce, self.forget, self.measure))]
+
+    def prepared(self) -> list[tuple[str, ...]]:
+        """All until the data are written out, as typed: a file that is written is a command too."""
         written = [
             command.argv
             for path, content in self.put.items()
             for command in trial_files.writing(self.inside, path, content)
         ]
-        commands = (*self.prepare, *self.rehearse, *self.flush, self.quiesce, self.forget, self.measure)
+        commands = (*self.prepare, *self.rehearse, *self.flush)
         return [*(c.argv for c in self.make), *written, *(c.argv for c in commands)]
 
     def typed(self) -> list[tuple[str, ...]]:

@@ -10,6 +10,7 @@ from strata.hosts.base import Host
 from strata.judge.risks import loses_acknowledged, sentence
 from strata.model import (
     Call,
+    DataStep,
     Disk,
     GuestImage,
     Kind,
@@ -301,6 +302,7 @@ def _parts(
             pid_file=top.pid_file,
             outside=outside,
             meanwhile=_meanwhile(machines, top),
+            data_steps=_data_steps(machines, top),
             holders=plan.holders(top.guest),
             above=served.above(plan),
         )
@@ -394,6 +396,7 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
         plan.top.pid_file,
         outside,
         _meanwhile(machines, plan.top),
+        _data_steps(machines, plan.top),
         plan.holders(inside),
         served.above(plan),
     )
@@ -401,6 +404,10 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
 
 def _meanwhile(machines: Machines, top: Provides) -> tuple[tuple[Host, Meanwhile], ...]:
     return tuple((machines.of(each.guest), each) for each in top.meanwhile)
+
+
+def _data_steps(machines: Machines, top: Provides) -> tuple[tuple[Host, DataStep], ...]:
+    return tuple((machines.of(each.guest), each) for each in top.data_steps)
 
 
 def _outside(machines: Machines, plan: layout.Layout) -> Outside:

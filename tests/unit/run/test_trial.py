@@ -15,6 +15,7 @@ from strata.model import (
     Call,
     Command,
     Completed,
+    DataStep,
     Facts,
     Kind,
     Meanwhile,
@@ -96,7 +97,7 @@ class Load:
         return Measured({"speed": 140.0}, series=series, groups=self.groups)
 
 
-@dataclass
+@dataclass(eq=False)
 class Machine(FakeHost):
     answers: Mapping[str, Completed | VisitFailed] = field(default_factory=dict)  # by a word of the command
 
@@ -129,6 +130,31 @@ def run(
 ) -> trial.Trial:
     bench = trial.Bench(host or Machine(), (("disk", "/dev/x"),), memory, frozenset(), above=above)
     return trial.run(bench, load, Call("load", "load", {"runtime": runtime}), TARGET, "/scratch", 1)
+
+
+def words(host: FakeHost) -> list[str]:
+    """What happened in its order, as far as the order matters."""
+    known = ("remove", "prepare", "hold", "udevadm", "drop_caches", "measure")
+    told = (next((word for word in known if word in " ".join(command.argv)), "") for command in host.commands)
+    return [word for word in told if word]
+
+
+def test_layers_change_the_data_of_a_trial_when_they_are_on_the_disks_and_reset_them_before_the_next() -> None:
+    """A snapshot of data that are not there yet has none of them."""
+    host = Machine()
+    steps = (DataStep(Command(("hold",)), reset=Command(("remove",))), DataStep(Command(("hold",))))
+    bench = trial.Bench(host, (), 1, frozenset(), data_steps=tuple((host, step) for step in steps))
+    trial.run(bench, Load(RISING), Call("load", "load", {"runtime": 10.0}), TARGET, "/scratch", 1)
+    # The figure does not settle, so it is measured again, on the same data and against fresh snapshots.
+    changed = ["udevadm", "hold", "hold", "udevadm", "drop_caches", "measure"]
+    assert words(host) == ["remove", "prepare", *changed, "remove", *changed]
+
+
+def test_a_trial_whose_data_cannot_be_changed_has_failed() -> None:
+    host = Machine({"hold": CommandFailed(("hold",), 1, "", "no room")})
+    bench = trial.Bench(host, (), 1, frozenset(), data_steps=((host, DataStep(Command(("hold",)))),))
+    result = trial.run(bench, Load(), Call("load", "load", {"runtime": 10.0}), TARGET, "/scratch", 1)
+    assert result.outcome is Outcome.FAILED and host.count("measure") == 0
 
 
 def test_a_trial_without_a_run_time_that_does_not_settle_is_marked_and_neither_repeated_nor_cut() -> None:
