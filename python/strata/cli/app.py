@@ -23,6 +23,13 @@ _What = Annotated[
         metavar="CAMPAIGN|EXPRESSION...", help="a campaign file, or stack expressions: 'disk | {ext4, xfs}'"
     ),
 ]
+_WhatOrRun = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="CAMPAIGN|EXPRESSION...|DIR",
+        help="a campaign file, stack expressions, or the directory of a run to continue as it was begun",
+    ),
+]
 _Load = Annotated[list[str], typer.Option("-w", "--workload", metavar="WORKLOAD", help="may be given several times")]
 _Profile = Annotated[
     str | None,
@@ -143,7 +150,7 @@ def plan(
 
 @app.command()
 def run(
-    what: _What,
+    what: _WhatOrRun,
     workload: _Load = [],  # noqa: B006
     profile: _Profile = None,
     out: Annotated[
@@ -171,7 +178,7 @@ def run(
     yes: Annotated[bool, typer.Option("--yes", help="do not ask before overwriting the devices given")] = False,
     json: _Json = False,
 ) -> None:
-    """Build, measure, decide. Given a DIR that holds the same campaign, go on where it stopped."""
+    """Build, measure, decide. A run that stopped continues: give its DIR, or the same campaign and --out."""
     from strata.cli import run, written
 
     where = written.Where(on, clock, debian, kernel, tuple(disk), seeds, tuple(write_cache))
@@ -210,6 +217,9 @@ def report(
     ],
     json: _Json = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="print it as Markdown; of one run")] = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="print every figure as CSV, one row per trial and metric; of one run")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="default: DIR/report.html; of several, joined.html")
     ] = None,
@@ -225,14 +235,15 @@ def report(
     ] = [],  # noqa: B006
     size: _SizeOfMapped = [],  # noqa: B006
 ) -> None:
-    """Write the whole report as one HTML file, or print it as Markdown or JSON."""
+    """Write the whole report as one HTML file, or print it as Markdown, JSON or CSV."""
     from strata.cli import report
 
+    form = report.form(json=json, markdown=markdown, csv=csv)
     beside = report.Beside(features, requirements, tuple(devices), tuple(size))
     if len(directories) > 1:
-        report.joined_report(directories, json, markdown, out, beside)
+        report.joined_report(directories, form, out, beside)
     else:
-        report.report(directories[0], json, markdown, out, beside)
+        report.report(directories[0], form, out, beside)
 
 
 @app.command()
@@ -406,11 +417,13 @@ def wml(
 
 @app.command()
 def show(
-    what: Annotated[str, typer.Argument(metavar="layers|workloads|metrics")],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    what: Annotated[str, typer.Argument(metavar="layers|workloads|metrics|campaign")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME|DIR]", help="one of them only; of campaign, the directory of a run")
+    ] = None,
     json: _Json = False,
 ) -> None:
-    """The reference, from the code."""
+    """Show the reference of layers, workloads and metrics, or the campaign file of a stored run."""
     from strata.cli import show
 
     show.show(what, name, json)

@@ -116,7 +116,7 @@ def test_every_command_can_be_read(fence: Fence, argv: list[str]) -> None:
     if name in ("plan", "run"):
         assert read_campaign(values["what"], values["workload"], fence, values["profile"]).stacks
     if name == "show":
-        assert reference.entries(values["what"], values["name"])
+        assert values["what"] == "campaign" or reference.entries(values["what"], values["name"])
 
 
 def read_campaign(what: list[str], loads: list[str], fence: Fence, profile: str | None) -> campaign.Campaign:
