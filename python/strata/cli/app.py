@@ -11,7 +11,6 @@ app = typer.Typer(
     name="strata",
     help="Which storage stack should carry your VMs and containers? Builds them, measures, decides, shows why.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -159,7 +158,7 @@ def run(
     budget: Annotated[
         str | None, typer.Option("--budget", metavar="TIME", help="stop asking for more after 20m, 8h ...")
     ] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="visits of every stack")] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", metavar="N", min=1, help="visits of every stack")] = None,
     confidence: _Confidence = None,
     within: _Within = None,
     design: _Design = None,
@@ -266,7 +265,9 @@ def advise(
     survive: Annotated[str | None, typer.Option("--survive", metavar="N-disk", help="whichever they are")] = None,
     no: Annotated[
         Literal["writeback-risk"] | None,
-        typer.Option("--no", help="what it must not have: a way to lose a write that was acknowledged"),
+        typer.Option(
+            "--no", metavar="writeback-risk", help="what it must not have: a way to lose a write that was acknowledged"
+        ),
     ] = None,
     disks: Annotated[list[str], typer.Option("--disks", metavar="ROLE=N", help="what is at hand")] = [],  # noqa: B006
     weights: _Weights = None,

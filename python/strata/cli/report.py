@@ -66,7 +66,8 @@ def _text(directory: Path, form: Form) -> str:
 
     if form == "csv":
         return csvform.render(reader.view(directory))
-    return (jsonform if form == "json" else markdown).render(verdict.model_of(directory))
+    model = verdict.model_of(directory)
+    return jsonform.render(model) if form == "json" else markdown.render(model)
 
 
 def _choosing(directory: Path, beside: Beside) -> Choosing:
