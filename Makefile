@@ -123,7 +123,7 @@ docs: setup
 	$(VENV)/python -m strata.cli.reference docs/reference
 	$(VENV)/python -m strata.cli.manual packaging/stratabench.data/data
 
-# docs/ as a site in target/site, to be read from the folder or served; tests/unit/docs/test_site.py checks it.
+# docs/ as a site in target/site; its search needs a server. tests/unit/docs/test_site.py checks it.
 site: setup-test
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet
 	@echo "site: target/site/index.html"
