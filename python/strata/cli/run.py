@@ -96,8 +96,9 @@ def carry_out(asked: Asked) -> Path:
             with testbeds.sites(campaign, directory, "look", interrupts, _say) as sites:
                 order = session.order(sites, replace(campaign, rule=rule), given)
                 _check_objective(order)
-                for sentence in session.unused_sizes(campaign, given):
-                    _say(sentence)
+                if begun is None:  # a stored run states the size of every disk, given or not
+                    for sentence in session.unused_sizes(campaign, given):
+                        _say(sentence)
                 _confirm(order, asked.yes, interrupts)
                 store = store or running.create(directory, order, sites.now())
             _execute(order, store, asked.jobs, interrupts, asked.as_json)
