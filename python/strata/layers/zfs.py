@@ -80,7 +80,8 @@ INFO = LayerInfo(
               default=0, minimum=0, group="pool"),
         Param("l2arc", ParamType.INT, "so many of the inputs, the last, cache reads",
               default=0, minimum=0, group="pool"),
-        Param("ashift", ParamType.INT, "sector size as a power of two; ZFS asks the devices", minimum=9, maximum=16,
+        Param("ashift", ParamType.INT, "sector size as a power of two; ZFS asks the devices: 9 for loop devices, which "
+              "say 512 bytes, 12 for disks that say 4 KiB; give it to compare the two", minimum=9, maximum=16,
               group="pool"),
         *(each.param for each in PROPERTIES),
         Param("prefetch", ParamType.FLAG, "read ahead; off is set for the whole machine (zfs_prefetch_disable)",
