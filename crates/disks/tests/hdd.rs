@@ -212,3 +212,22 @@ fn a_write_through_the_cache_over_all_of_it_lets_in_what_waits_for_room() {
     events.extend(drain(&mut device));
     assert!((1..=4).all(|id| done(&events, id).is_some()), "{events:?}");
 }
+
+/// The head reads on after a read; what it has read until something else is to be done can be read again from memory.
+#[test]
+fn what_was_read_on_is_kept_when_a_write_takes_the_arm() {
+    for op in [Op::Write { fua: true }, Op::Write { fua: false }] {
+        let mut device = Device::new(&named("hdd-7200"), SIZE, 3).expect("the model");
+        let mut events = Vec::new();
+        device.arrive(0, &request(1, Op::Read, 0, 128 << 10));
+        device.advance(50_000_000, &mut events);
+        // At 50 ms all of the read-ahead is there. A cached write goes to the medium at once, for no read came for 10 ms.
+        device.arrive(50_000_000, &request(2, op, SIZE / 2, 4096));
+        device.advance(150_000_000, &mut events);
+        device.arrive(150_000_000, &request(3, Op::Read, 1 << 20, 4096));
+        device.advance(250_000_000, &mut events);
+        let (at, _) = done(&events, 3).expect("an answer");
+        // The command, and 4 KiB over the interface.
+        assert!(at - 150_000_000 <= 310_000, "{op:?}: {} ns, read from the medium again", at - 150_000_000);
+    }
+}

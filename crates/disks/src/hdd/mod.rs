@@ -255,6 +255,13 @@ impl HddDisk {
         })
     }
 
+    /// Puts what the head has read on so far into its segment.
+    fn keep_read_on(&mut self, now: Nanos) {
+        if let Some((on, at)) = self.read_on_to(now) {
+            self.segments[on.segment].end = at;
+        }
+    }
+
     /// Answers the waiting reads whose bytes have come into memory.
     fn answer_from_memory(&mut self, now: Nanos) {
         let mut index = 0;
@@ -276,9 +283,7 @@ impl HddDisk {
     }
 
     fn is_in_memory(&mut self, now: Nanos, request: &Request) -> bool {
-        if let Some((on, at)) = self.read_on_to(now) {
-            self.segments[on.segment].end = at;
-        }
+        self.keep_read_on(now);
         if let Some(segment) = self.segments.iter_mut().find(|segment| segment.covers(request)) {
             self.uses += 1;
             segment.used = self.uses;
@@ -314,6 +319,7 @@ impl HddDisk {
             return;
         };
         self.served_last = matches!(choice, Choice::Waiting(_));
+        self.keep_read_on(now);
         let continues = match &choice {
             Choice::Waiting(index) if self.is_on_the_way(now, &self.waiting[*index].request) => self.reading_on.take(),
             _ => None,

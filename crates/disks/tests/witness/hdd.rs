@@ -1,8 +1,11 @@
 //! The disk with arms: seeks, rotation, zones, a queue by shortest positioning time, a write cache, read-ahead.
 
-use strata_disks::{Hdd, Nanos, Op};
+use strata_disks::{Hdd, Nanos, Op, Request};
 
 use crate::{Plan, Sequence, have, transfer};
+
+/// Moments of the models are rounded to nanoseconds several times on a request's way.
+const ROUNDING_NS: f64 = 5.0;
 
 /// Where bytes are, in turns of the disk and tracks.
 struct Layout<'a> {
@@ -66,7 +69,9 @@ impl<'a> Layout<'a> {
             (curve.max(hdd.track_switch_ms) + if write { hdd.write_settle_ms } else { 0.0 }) * ms
         };
         let wanted = share * self.turn + track as f64 * hdd.track_switch_ms * ms;
-        seek + (wanted - (now as f64 + seek + self.phase)).rem_euclid(self.turn)
+        let wait = (wanted - (now as f64 + seek + self.phase)).rem_euclid(self.turn);
+        // A place just one switch away is reached without waiting; what is rounded must not make a turn of that.
+        seek + if self.turn - wait < ROUNDING_NS { 0.0 } else { wait }
     }
 
     /// The byte that a head is at that was at another one some time ago, in whole sectors.
@@ -100,10 +105,43 @@ enum Then {
     Look,
 }
 
-#[derive(Clone, Copy, PartialEq)]
 enum Job {
     Request(usize),
-    Cached(usize),
+    /// Runs that follow each other.
+    Pass(Vec<Run>),
+}
+
+/// Written bytes that are not on the medium: where, the first request that they stand for, and since when.
+#[derive(Clone, Copy)]
+struct Run {
+    start: u64,
+    end: u64,
+    order: usize,
+    since: Nanos,
+}
+
+/// Takes a range out of all runs; returns the oldest that it touched.
+fn cut(cached: &mut Vec<Run>, start: u64, end: u64) -> Option<Run> {
+    let touched: Vec<Run> = cached.iter().copied().filter(|run| run.start < end && start < run.end).collect();
+    cached.retain(|run| run.end <= start || end <= run.start);
+    for run in &touched {
+        if run.start < start {
+            cached.push(Run { end: start, ..*run });
+        }
+        if end < run.end {
+            cached.push(Run { start: end, ..*run });
+        }
+    }
+    cached.sort_by_key(|run| (run.order, run.start));
+    touched.into_iter().min_by_key(|run| run.order)
+}
+
+/// Bytes of the medium in memory, and when they were used last.
+#[derive(Clone, Copy)]
+struct Segment {
+    start: u64,
+    end: u64,
+    used: u64,
 }
 
 /// When each request is answered, with a volatile cache.
@@ -123,47 +161,31 @@ pub(crate) fn answers(parameters: &Hdd, size: u64, depth: u32, phase: f64, seque
     let mut answered = vec![Nanos::MAX; sequence.len()];
     let (mut outside, mut inside) = (Vec::new(), 0);
     let mut interface = 0;
-    // Waiting for the arm, with the time since when; waiting for room; cached, with the time since when; flushes.
+    // Waiting for the arm, with the time since when; waiting for room; cached, oldest first; flushes.
     let (mut waiting, mut crowded, mut cached, mut flushes) =
-        (Vec::<(usize, Nanos)>::new(), Vec::<usize>::new(), Vec::<(usize, Nanos)>::new(), Vec::<usize>::new());
-    // On their way into the cache, and from there to the medium.
-    let (mut coming, mut pass) = (Vec::<usize>::new(), Vec::<usize>::new());
+        (Vec::<(usize, Nanos)>::new(), Vec::<usize>::new(), Vec::<Run>::new(), Vec::<usize>::new());
+    // On their way into the cache.
+    let mut coming = Vec::<usize>::new();
     let (mut arm, mut track, mut last_was_request, mut last_read): (Option<Job>, u64, bool, Option<Nanos>) =
         (None, 0, false, None);
-    let mut passed_over = (usize::MAX, 0);
-    // Bytes in memory, those read last at the end; and since when the head reads on behind the last of them.
-    let (mut segments, mut reads_on) = (Vec::<(u64, u64)>::new(), None);
-    let read_on = |segment: (u64, u64), since: Nanos, now: Nanos| {
-        let most = segment.1 + parameters.read_ahead_bytes;
-        (segment.0, layout.byte_after(segment.1, (now - since) as f64).clamp(segment.1, most))
-    };
-    let in_memory = |segments: &mut Vec<(u64, u64)>, reads_on: Option<Nanos>, now: Nanos, index: usize| {
-        let asked = sequence[index].1;
-        let last = segments.len().saturating_sub(1);
-        let covers = |(at, segment): (usize, &(u64, u64))| {
-            let segment = reads_on.filter(|_| at == last).map_or(*segment, |since| read_on(*segment, since, now));
-            segment.0 <= asked.offset && asked.end() <= segment.1
-        };
-        let found = segments.iter().enumerate().position(covers);
-        if let Some(at) = found.filter(|&at| at < last) {
-            // It was used last, but for the one that the head is reading into.
-            let segment = segments.remove(at);
-            segments.insert(last - 1, segment);
-        }
-        found.is_some()
+    let mut reading_into = 0;
+    let mut passed_over = ((usize::MAX, 0), 0);
+    // Bytes in memory; and into which of them the head reads on, behind what it has, since when.
+    let mut segments = vec![Segment { start: 0, end: 0, used: 0 }; parameters.read_segments as usize];
+    let (mut reads_on, mut uses) = (None::<(usize, u64, Nanos)>, 0);
+    let read_on = |(_, from, since): (usize, u64, Nanos), now: Nanos| {
+        let most = (from + parameters.read_ahead_bytes).min(size);
+        layout.byte_after(from, (now - since) as f64).clamp(from, most)
     };
     let is_write = |index: usize| matches!(sequence[index].1.op, Op::Write { .. });
     while let Some((now, then)) = plan.take() {
+        let mut looked_up = None;
         match then {
             Then::Arrived(index) => outside.push(index),
             Then::Understood(index) => match sequence[index].1.op {
                 Op::Read => {
-                    if in_memory(&mut segments, reads_on, now, index) {
-                        last_read = Some(now);
-                        plan.add(have(&mut interface, now, over(index)), Then::Answered(index));
-                    } else {
-                        waiting.push((index, now));
-                    }
+                    waiting.push((index, now));
+                    looked_up = Some(index);
                 }
                 Op::Flush => flushes.push(index),
                 Op::Write { fua: true } => plan.add(have(&mut interface, now, over(index)), Then::Landed(index)),
@@ -172,22 +194,27 @@ pub(crate) fn answers(parameters: &Hdd, size: u64, depth: u32, phase: f64, seque
             Then::Landed(index) if sequence[index].1.op == (Op::Write { fua: true }) => waiting.push((index, now)),
             Then::Landed(index) => {
                 coming.retain(|&other| other != index);
-                // What it covers is gone.
-                let place = sequence[index].1.offset;
-                cached.retain(|(other, _)| sequence[*other].1.offset != place);
-                cached.push((index, now));
+                // What it covers is gone, but a flush that waits for that waits for this.
+                let (start, end) = (sequence[index].1.offset, sequence[index].1.end());
+                let (order, since) =
+                    cut(&mut cached, start, end).map_or((index, now), |run| (run.order.min(index), run.since.min(now)));
+                cached.push(Run { start, end, order, since });
+                cached.sort_by_key(|run| (run.order, run.start));
                 plan.add(now, Then::Answered(index));
             }
             Then::ArmDone => match arm.take() {
-                Some(Job::Request(index)) if is_write(index) => plan.add(now, Then::Answered(index)),
+                Some(Job::Request(index)) if is_write(index) => {
+                    cut(&mut cached, sequence[index].1.offset, sequence[index].1.end());
+                    plan.add(now, Then::Answered(index));
+                }
                 Some(Job::Request(index)) => {
                     last_read = Some(now);
+                    let end = sequence[index].1.end();
                     plan.add(have(&mut interface, now, over(index)), Then::Answered(index));
-                    segments.push((sequence[index].1.offset, sequence[index].1.end()));
-                    if segments.len() > parameters.read_segments as usize {
-                        segments.remove(0);
-                    }
-                    reads_on = Some(now);
+                    let segment = &mut segments[reading_into];
+                    segment.end = segment.end.max(end);
+                    segment.start = segment.start.max(segment.end.saturating_sub(parameters.read_ahead_bytes));
+                    reads_on = Some((reading_into, end, now));
                 }
                 _ => {}
             },
@@ -201,13 +228,12 @@ pub(crate) fn answers(parameters: &Hdd, size: u64, depth: u32, phase: f64, seque
             inside += 1;
             plan.add(now + command, Then::Understood(outside.remove(0)));
         }
-        let destaging: &[usize] = if matches!(arm, Some(Job::Cached(_))) { &pass } else { &[] };
+        let destaging: &[Run] = if let Some(Job::Pass(runs)) = &arm { runs } else { &[] };
         // Room in the cache, by number and by bytes.
         while let Some(&index) = crowded.first() {
-            let held =
-                cached.iter().map(|(index, _)| *index).chain(coming.iter().copied()).chain(destaging.iter().copied());
-            let (count, bytes) =
-                held.fold((0, 0), |(count, bytes), index| (count + 1, bytes + sequence[index].1.length));
+            let runs = cached.iter().chain(destaging).map(|run| run.end - run.start);
+            let held = runs.chain(coming.iter().map(|&index| sequence[index].1.length));
+            let (count, bytes) = held.fold((0, 0), |(count, bytes), length| (count + 1, bytes + length));
             if count >= parameters.cached_writes || bytes + sequence[index].1.length > parameters.cache_bytes {
                 break;
             }
@@ -217,62 +243,85 @@ pub(crate) fn answers(parameters: &Hdd, size: u64, depth: u32, phase: f64, seque
         // A flush is answered when nothing that was written before it is anywhere but on the medium.
         while let Some(&flush) = flushes.first() {
             let open = (0..flush).any(|index| is_write(index) && answered[index] == Nanos::MAX);
-            let held = cached.iter().any(|(index, _)| *index < flush) || destaging.iter().any(|&index| index < flush);
+            let held = cached.iter().chain(destaging).any(|run| run.order < flush);
             if open || held {
                 break;
             }
             flushes.remove(0);
             plan.add(now, Then::Answered(flush));
         }
-        if arm.is_some() || plan.next() == Some(now) {
-            continue;
+        let is_free = arm.is_none() && plan.next() != Some(now);
+        // Reads whose bytes are in memory, or have come there, need no arm.
+        if let Some(on) = reads_on {
+            segments[on.0].end = read_on(on, now);
         }
-        // Reads whose bytes have come into memory need no arm.
+        let in_cache = |asked: &Request| {
+            let mut from = asked.offset;
+            while let Some(run) = cached.iter().find(|run| run.start <= from && from < run.end) {
+                from = run.end;
+            }
+            from >= asked.end()
+        };
+        let mut in_memory = |index: usize| {
+            let asked = &sequence[index].1;
+            if let Some(segment) = segments.iter_mut().find(|one| one.start <= asked.offset && asked.end() <= one.end) {
+                uses += 1;
+                segment.used = uses;
+                return true;
+            }
+            in_cache(asked)
+        };
         let (come, still): (Vec<_>, Vec<_>) = waiting
             .into_iter()
-            .partition(|(index, _)| !is_write(*index) && in_memory(&mut segments, reads_on, now, *index));
+            .partition(|(index, _)| !is_write(*index) && (is_free || looked_up == Some(*index)) && in_memory(*index));
         waiting = still;
         for (index, _) in come {
             last_read = Some(now);
             plan.add(have(&mut interface, now, over(index)), Then::Answered(index));
         }
+        if !is_free {
+            continue;
+        }
         // A head that reads on is where it reads.
-        if let (Some(since), Some(last)) = (reads_on, segments.last()) {
-            track = layout.place(read_on(*last, since, now).1 - 1).0;
+        if let Some(on) = reads_on {
+            track = layout.place(read_on(on, now) - 1).0;
         }
         // A read is on the way when the head has read its beginning and goes on.
         let on_the_way = |index: usize| {
-            let (asked, since) = (sequence[index].1, reads_on?);
-            let last = *segments.last()?;
-            let at = read_on(last, since, now).1;
-            let begun = (last.0..=at).contains(&asked.offset) && at < last.1 + parameters.read_ahead_bytes;
-            (begun && !is_write(index)).then_some((since, last.1))
+            let (asked, on) = (sequence[index].1, reads_on?);
+            let at = read_on(on, now);
+            let most = (on.1 + parameters.read_ahead_bytes).min(size);
+            let begun = (segments[on.0].start..=at).contains(&asked.offset) && at < most;
+            (begun && !is_write(index)).then_some(on)
         };
         let way = |index: usize| match on_the_way(index) {
             Some(_) => 0.0,
             None => layout.way(now, track, sequence[index].1.offset, is_write(index)),
         };
         let nearest = |of: &mut dyn Iterator<Item = usize>| of.min_by(|&a, &b| way(a).total_cmp(&way(b)));
+        let run_way = |run: &Run| layout.way(now, track, run.start, true);
         let among = if passed_over.1 >= 4 * window { 1 } else { window };
-        let flushed = flushes.last().and_then(|&flush| {
-            nearest(&mut cached.iter().map(|(index, _)| *index).filter(|&index| index < flush).take(among))
-        });
+        let nearest_run = |of: &mut dyn Iterator<Item = Run>| of.min_by(|a, b| run_way(a).total_cmp(&run_way(b)));
+        let flushed = flushes
+            .last()
+            .and_then(|&flush| nearest_run(&mut cached.iter().copied().filter(|run| run.order < flush).take(among)));
         let is_idle = last_read.is_none_or(|at| now >= at + idle);
-        let bytes: u64 = cached.iter().map(|(index, _)| sequence[*index].1.length).sum();
+        let bytes = cached.iter().map(|run| run.end - run.start).sum::<u64>()
+            + coming.iter().map(|&index| sequence[index].1.length).sum::<u64>();
         let pressed = !crowded.is_empty()
             || cached.len() > window
             || bytes as f64 > parameters.cache_bytes as f64 * parameters.destage_share
             || is_idle && waiting.is_empty();
         let turn = waiting.is_empty() || last_was_request;
         let destage = || {
-            let old = cached.iter().take(among).filter(|(_, since)| pressed || now >= since + age);
-            nearest(&mut old.map(|(index, _)| *index)).filter(|_| turn)
+            let old = cached.iter().copied().take(among).filter(|run| pressed || now >= run.since + age);
+            nearest_run(&mut { old }).filter(|_| turn)
         };
         let late = || {
             let oldest = waiting.iter().copied().min_by_key(|(index, _)| *index);
             oldest.filter(|(_, since)| (now - since) as f64 > parameters.longest_wait_ms * 1e6).map(|(index, _)| index)
         };
-        let cached_next = flushed.or_else(destage).map(Job::Cached);
+        let cached_next = flushed.or_else(destage);
         // Of requests that follow each other on the disk the first goes first.
         let follows = |index: usize| {
             let goes_on = |other: usize| {
@@ -282,48 +331,58 @@ pub(crate) fn answers(parameters: &Hdd, size: u64, depth: u32, phase: f64, seque
         };
         let request_next = || {
             let firsts = || nearest(&mut waiting.iter().map(|(index, _)| *index).filter(|&index| !follows(index)));
-            late().or_else(firsts).map(Job::Request)
+            late().or_else(firsts)
         };
-        let Some(job) = cached_next.or_else(request_next) else {
-            let aged = cached.first().map(|(_, since)| since + age);
+        let (start, mut end, done);
+        let job = if let Some(run) = cached_next {
+            let oldest = (cached[0].order, cached[0].start);
+            passed_over = match passed_over {
+                _ if oldest.1 == run.start => ((usize::MAX, 0), 0),
+                (same, count) if same == oldest => (same, count + 1),
+                _ => (oldest, 1),
+            };
+            // Cached neighbours go along, up to 2 MiB.
+            let mut pass = vec![run];
+            (start, end) = (run.start, run.end);
+            while let Some(next) = cached.iter().find(|next| next.start == end && next.end - start <= 2 << 20) {
+                pass.push(*next);
+                end = next.end;
+            }
+            done = now as f64 + run_way(&run) + layout.passing(start, end - start);
+            cached.retain(|run| run.end <= start || end <= run.start);
+            Job::Pass(pass)
+        } else if let Some(index) = request_next() {
+            (start, end) = (sequence[index].1.offset, sequence[index].1.end());
+            let continued = on_the_way(index);
+            done = match continued {
+                Some((_, from, since)) => since as f64 + layout.passing(from, end - from),
+                None => now as f64 + way(index) + layout.passing(start, end - start),
+            };
+            if !is_write(index) {
+                // It goes on with bytes that are in memory, or takes the place of those not used for longest.
+                let joins = |one: &Segment| one.start < one.end && (one.start..=one.end).contains(&start);
+                uses += 1;
+                let joined = continued.map(|on| on.0).or_else(|| segments.iter().position(joins));
+                reading_into = joined.unwrap_or_else(|| {
+                    let oldest = (0..segments.len()).min_by_key(|&at| segments[at].used);
+                    let oldest = oldest.expect("a segment");
+                    segments[oldest] = Segment { start, end: start, used: 0 };
+                    oldest
+                });
+                segments[reading_into].used = uses;
+            }
+            waiting.retain(|(other, _)| *other != index);
+            Job::Request(index)
+        } else {
+            let aged = cached.first().map(|run| run.since + age);
             let idle = last_read.map(|at| at + idle).filter(|_| !cached.is_empty());
             if let Some(at) = aged.into_iter().chain(idle).filter(|&at| at > now).min() {
                 plan.add(at, Then::Look);
             }
             continue;
         };
-        let (Job::Request(index) | Job::Cached(index)) = job;
-        if let Job::Cached(index) = job {
-            let oldest = cached[0].0;
-            passed_over = match passed_over {
-                _ if oldest == index => (usize::MAX, 0),
-                (same, count) if same == oldest => (same, count + 1),
-                _ => (oldest, 1),
-            };
-        }
-        // Cached neighbours go along, up to 2 MiB.
-        let start = sequence[index].1.offset;
-        let mut end = sequence[index].1.end();
-        pass = vec![index];
-        if matches!(job, Job::Cached(_)) {
-            while let Some((next, _)) = cached.iter().find(|(other, _)| sequence[*other].1.offset == end) {
-                if sequence[*next].1.end() - start > 2 << 20 {
-                    break;
-                }
-                pass.push(*next);
-                end = sequence[*next].1.end();
-            }
-        }
-        let done = match on_the_way(index) {
-            Some((since, from)) => since as f64 + layout.passing(from, end - from),
-            None => now as f64 + way(index) + layout.passing(start, end - start),
-        };
-        if let (Some(since), Some(last)) = (reads_on.take(), segments.last_mut()) {
-            *last = read_on(*last, since, now);
-        }
+        reads_on = None;
         last_was_request = matches!(job, Job::Request(_));
-        waiting.retain(|(other, _)| *other != index);
-        cached.retain(|(other, _)| matches!(job, Job::Request(_)) || !pass.contains(other));
         track = layout.place(end - 512).0;
         arm = Some(job);
         plan.add(now.max(done.round() as Nanos), Then::ArmDone);

@@ -1,7 +1,7 @@
 //! A second implementation of the models as a witness: slow, simple, and written from docs/disk-models.md. Recorded request
 //! sequences are played to it, and its completion times are held against the engine's.
 //!
-//! It leaves out what the sequences here do not use: read-ahead, collection of blocks, faults, protected caches.
+//! It leaves out what the sequences here do not use: collection of blocks, faults, protected caches.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -55,6 +55,19 @@ pub(crate) fn transfer(bytes: u64, bytes_per_s: u64) -> Nanos {
 pub(crate) fn have(free: &mut Nanos, now: Nanos, time: Nanos) -> Nanos {
     *free = now.max(*free) + time;
     *free
+}
+
+/// When each request is answered by the witness of a model.
+pub(crate) fn answers(model: &Model, size: u64, seed: u64, sequence: &Sequence) -> Vec<Nanos> {
+    match &model.service {
+        Service::Fixed(parameters) => fixed::answers(parameters, sequence),
+        Service::Hdd(parameters) => {
+            // The seed says where the platters stand.
+            let phase = Random::new(Random::new(!seed).bits()).bits() % (60_000_000_000 / u64::from(parameters.rpm));
+            hdd::answers(parameters, size, model.queue_depth, phase as f64, sequence)
+        }
+        Service::Ssd(parameters) => ssd::answers(parameters, size, model.queue_depth, sequence),
+    }
 }
 
 /// Shares of operations, in percent; the rest are reads.
@@ -138,21 +151,14 @@ const MIXES: [Mix; 5] = [
 ];
 
 /// Holds a witness against the engine for every mix.
-fn agree(
-    model: &Model,
-    mixes: &[usize],
-    depths: &[u64],
-    bytes: u64,
-    count: u64,
-    within: f64,
-    witness: impl Fn(u64, &Sequence) -> Vec<Nanos>,
-) {
+fn agree(model: &Model, mixes: &[usize], depths: &[u64], bytes: u64, count: u64, within: f64) {
     for &index in mixes {
         let mix = MIXES[index];
         for &depth in depths {
             let seed = 11 + index as u64;
             let (sequence, engine) = recorded(model, mix, depth, bytes, count, seed);
-            let (ours, theirs) = (figures(&sequence, &witness(seed, &sequence)), figures(&sequence, &engine));
+            let (ours, theirs) =
+                (figures(&sequence, &answers(model, SIZE, seed, &sequence)), figures(&sequence, &engine));
             for (name, engine) in theirs {
                 let off = ours[name] / engine - 1.0;
                 assert!(
@@ -172,23 +178,17 @@ fn fixed_times_agree_to_the_nanosecond() {
         let mut model = common::fixed(servers, 700.0, flush_us, WriteCache::Volatile);
         let Service::Fixed(parameters) = &mut model.service else { panic!("fixed") };
         (parameters.write_us, parameters.bytes_per_s) = (1100.0, Some(64_000_000));
-        let parameters = parameters.clone();
-        agree(&model, &ALL, &DEPTHS, 4096, 3000, 1e-12, |_, sequence| fixed::answers(&parameters, sequence));
+        agree(&model, &ALL, &DEPTHS, 4096, 3000, 1e-12);
     }
 }
 
 #[test]
 fn the_disk_with_arms_agrees_within_a_hundredth() {
     let model = named("hdd-7200");
-    let Service::Hdd(parameters) = &model.service else { panic!("arms") };
     // A single decision that differs changes all that come after it, as the recorded arrivals stay. Of large requests many
     // touch each other, and then cached writes beside reads are not followed to the end here.
     for (bytes, mixes, depths) in [(4096, &ALL[..], &DEPTHS[..]), (128 << 10, &[0, 2, 3], &DEPTHS[..2])] {
-        agree(&model, mixes, depths, bytes, 1500, 0.01, |seed, sequence| {
-            // The seed says where the platters stand.
-            let phase = Random::new(Random::new(!seed).bits()).bits() % (60_000_000_000 / u64::from(parameters.rpm));
-            hdd::answers(parameters, SIZE, model.queue_depth, phase as f64, sequence)
-        });
+        agree(&model, mixes, depths, bytes, 1500, 0.01);
     }
 }
 
@@ -199,10 +199,7 @@ fn flash_agrees_within_a_hundredth() {
         // Reads find something, and no write has to collect.
         parameters.filled_share = 0.5;
     }
-    let Service::Ssd(parameters) = &model.service else { panic!("flash") };
     for bytes in [4096, 128 << 10] {
-        agree(&model, &ALL, &DEPTHS, bytes, 2000, 0.01, |_, sequence| {
-            ssd::answers(parameters, SIZE, model.queue_depth, sequence)
-        });
+        agree(&model, &ALL, &DEPTHS, bytes, 2000, 0.01);
     }
 }

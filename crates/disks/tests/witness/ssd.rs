@@ -82,7 +82,17 @@ pub(crate) fn answers(parameters: &Ssd, size: u64, depth: u32, sequence: &Sequen
                             plan.add(at + us(parameters.read_latency_us), Then::Answered(index));
                         }
                     }
-                    _ => crowded.push(index),
+                    Op::Write { .. } => crowded.push(index),
+                    // Both change the map only, for whole units.
+                    Op::Discard | Op::WriteZeroes => {
+                        for at in asked.offset.div_ceil(unit)..asked.end() / unit {
+                            place.remove(&at);
+                            let before = buffer.len();
+                            buffer.retain(|(held, _)| *held != at);
+                            taken -= (before - buffer.len()) as u64 * unit;
+                        }
+                        plan.add(now + us(parameters.write_latency_us), Then::Answered(index));
+                    }
                 }
             }
             Then::Landed(index) => {
@@ -133,17 +143,18 @@ pub(crate) fn answers(parameters: &Ssd, size: u64, depth: u32, sequence: &Sequen
             plan.add(at, Then::Understood(outside.remove(0)));
         }
         while let Some(&index) = crowded.first() {
-            let bytes = sequence[index].1.length;
+            let asked = sequence[index].1;
+            let bytes = (asked.end().div_ceil(unit) - asked.offset / unit) * unit;
             if taken > 0 && taken + bytes > parameters.buffer_bytes {
                 break;
             }
             taken += bytes;
             crowded.remove(0);
-            plan.add(have(&mut interface, now, over(bytes)), Then::Landed(index));
+            plan.add(have(&mut interface, now, over(asked.length)), Then::Landed(index));
         }
         while let Some(&flush) = flushes.first() {
             let is_open =
-                |index: usize| matches!(sequence[index].1.op, Op::Write { .. }) && answered[index] == Nanos::MAX;
+                |index: usize| !matches!(sequence[index].1.op, Op::Read | Op::Flush) && answered[index] == Nanos::MAX;
             if (0..flush).any(is_open) {
                 break;
             }
@@ -156,7 +167,9 @@ pub(crate) fn answers(parameters: &Ssd, size: u64, depth: u32, sequence: &Sequen
                 continue;
             }
             let waited_for = settling.iter().map(|(place, ..)| *place).max().unwrap_or(0);
-            let programs = buffer.len() as u64 >= per_program || buffer.first().is_some_and(|held| held.1 < waited_for);
+            let lacks_room = !crowded.is_empty() && leaving.is_empty();
+            let programs = buffer.len() as u64 >= per_program
+                || buffer.first().is_some_and(|held| lacks_room || held.1 < waited_for);
             let must_program = programs && in_a_row[die] >= parameters.reads_before_program;
             let reads = !to_read[die].is_empty() && !must_program;
             if reads {

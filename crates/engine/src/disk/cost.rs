@@ -50,7 +50,7 @@ pub struct Cost {
 /// # Errors
 /// A sentence, when no disk can be served here.
 pub fn measure() -> Result<Cost, String> {
-    let mut live = Live::start(free_number(), &at_once(), SIZE_BYTES, 0, || {})?;
+    let mut live = Live::start(free_number(), &at_once(), SIZE_BYTES, 0, None, || {})?;
     let served = times(&node(live.number()));
     let spent = live.end()?;
     let served = served.map_err(|error| format!("the served disk cannot be read and written ({error}); see dmesg"))?;

@@ -10,6 +10,7 @@ use strata_disks::{CrashState, Device, Model, WriteCache};
 
 use super::memory::Memory;
 use super::queue::{Queue, Spent, serve};
+use super::record::Record;
 use super::ublk::{Attributes, Driver};
 
 /// A live disk of this program.
@@ -45,10 +46,12 @@ impl Live {
         model: &Model,
         size_bytes: u64,
         seed: u64,
+        record: Option<&Path>,
         at_end: impl FnOnce() + Send + 'static,
     ) -> Result<Self, String> {
         let device = Device::new(model, size_bytes, seed)?;
         let memory = Memory::new(size_bytes)?;
+        let record = record.map(|path| Record::new(path, model, size_bytes, seed)).transpose()?;
         let crash = model.faults.power_cut_s.map(|_| (CrashState::new(model.logical_block_bytes), seed));
         let attributes = Attributes {
             size_bytes,
@@ -68,6 +71,7 @@ impl Live {
             device,
             crash,
             memory,
+            record,
             depth: attributes.depth,
             largest_request_bytes: attributes.largest_request_bytes,
             logical_block_bytes: attributes.logical_block_bytes,

@@ -21,6 +21,7 @@ use nix::time::{ClockId, clock_gettime};
 use strata_disks::{Bytes, Change, Choice, CrashState, Device, Event, Nanos, Op, Request, What};
 
 use super::memory::Memory;
+use super::record::Record;
 use super::ublk::{ABORTED, Described, Fetch, fetch_entry, op, place};
 
 /// Marks the entries of the ring that are timers; the others carry a tag.
@@ -50,6 +51,8 @@ pub struct Queue {
     pub crash: Option<(CrashState, u64)>,
     /// The disk's bytes.
     pub memory: Memory,
+    /// Where requests are recorded, if they are.
+    pub record: Option<Record>,
     /// Requests at a time.
     pub depth: u16,
     /// Largest request.
@@ -71,6 +74,7 @@ struct Running {
     device: Device,
     crash: Option<(CrashState, u64)>,
     memory: Memory,
+    record: Option<Record>,
     ring: IoUring<squeue::Entry, cqueue::Entry>,
     file: std::fs::File,
     requests: Requests,
@@ -98,7 +102,11 @@ pub fn serve(path: &Path, queue: Queue, ready: &Sender<Result<(), String>>) -> R
     match Running::start(path, queue) {
         Ok(mut running) => {
             let _ = ready.send(Ok(()));
-            running.run().map_err(|error| format!("serving {} ended: {error}", path.display()))
+            let spent = running.run().map_err(|error| format!("serving {} ended: {error}", path.display()));
+            if let Some(record) = running.record {
+                record.write().map_err(|error| format!("the record cannot be written: {error}"))?;
+            }
+            spent
         }
         Err(message) => {
             let _ = ready.send(Err(message.clone()));
@@ -135,6 +143,7 @@ impl Running {
             device: queue.device,
             crash: queue.crash,
             memory: queue.memory,
+            record: queue.record,
             ring,
             file,
             requests,
@@ -227,6 +236,9 @@ impl Running {
         if let Some((crash, _)) = &mut self.crash {
             crash.arrive(&request);
         }
+        if let Some(record) = &mut self.record {
+            record.arrive(now, &request);
+        }
         self.device.arrive(now, &request);
         Ok(())
     }
@@ -237,7 +249,12 @@ impl Running {
         self.device.advance(now, &mut events);
         for event in events.drain(..) {
             match event.what {
-                What::Done { id, ok, durable } => self.done(id, ok, durable)?,
+                What::Done { id, ok, durable } => {
+                    if let Some(record) = &mut self.record {
+                        record.answer(id, event.at, now);
+                    }
+                    self.done(id, ok, durable)?;
+                }
                 What::Durable { id, offset, length } => {
                     if let Some((crash, _)) = &mut self.crash {
                         crash.durable(id, offset, length);

@@ -74,6 +74,10 @@ fn in_background(asked: &Serve, model: &Model) -> Result<u8, String> {
     if let Some(link) = &asked.link {
         command.arg("--link").arg(link);
     }
+    if let Some(record) = &asked.record {
+        let record = std::path::absolute(record).map_err(cannot)?;
+        command.arg("--record").arg(record);
+    }
     if let Some(cost_ns) = asked.cost_ns {
         command.arg("--cost-ns").arg(cost_ns.to_string());
     }
@@ -129,7 +133,7 @@ fn serve_until_ended(asked: &Serve, model: &Model, note: &Note, signals: &SigSet
     let wake = || {
         let _ = kill(Pid::this(), Signal::SIGTERM);
     };
-    let mut live = Live::start(note.number, model, asked.size, asked.seed, wake)?;
+    let mut live = Live::start(note.number, model, asked.size, asked.seed, asked.record.as_deref(), wake)?;
     let node = node(note.number);
     if let Some(link) = &asked.link {
         std::os::unix::fs::symlink(&node, link)
