@@ -105,6 +105,8 @@ took=$(($(date +%s%N) - began))
 { sh -c "$look" && echo "took_ns=$took"; } > "$dir/taken\""""
 
 # $1 directory. Nothing where no workload was prepared yet.
+_NONE_TO_TAKE = "snapshot(held=0) takes none, so there is nothing to do every so often; leave every= out."
+
 _SHOW_TAKEN = 'cat -- "$1/taken" 2>/dev/null || true'
 
 
@@ -117,7 +119,7 @@ class SnapshotDriver:
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools)
         if spec["every"] is not None and not spec["held"]:
-            reasons.append("snapshot(held=0) takes none, so there is nothing to do every so often; leave every= out.")
+            reasons.append(_NONE_TO_TAKE)
         return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
@@ -184,6 +186,8 @@ def _taking(spec: Call, below: Provides) -> list[Step]:
     """Raises BadInput when nothing below can, or it cannot."""
     count = int(spec["held"] or 0)
     if spec["every"] is not None:
+        if not count:
+            raise BadInput(_NONE_TO_TAKE)
         return steps_of(INFO.name, INFO.needs, below, count)
     steps_of(INFO.name, INFO.needs, below, max(count, 1))
     if any(step.reset == _held(below).drop for step in below.data_steps):
