@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup setup-test demo lab test mutants test-host test-machines test-lab exact fuzz test-full benchmarks calibrate deciding lint lint-python lint-rust \
-	docs lock clean
+	docs site lock clean
 
 PYTHON ?= python3
 SEED ?= 1
@@ -118,9 +118,15 @@ lint-python: setup-test
 lint-rust: setup-test
 	@scripts/lint-rust.sh
 
-# The reference pages, from the same declarations as `strata show`.
+# The reference pages, from the same declarations as `strata show`; the manual page and completion, from the parser.
 docs: setup
 	$(VENV)/python -m strata.cli.reference docs/reference
+	$(VENV)/python -m strata.cli.manual packaging/stratabench.data/data
+
+# docs/ as a site in target/site; its search needs a server. tests/unit/docs/test_site.py checks it.
+site: setup-test
+	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet
+	@echo "site: target/site/index.html"
 
 # Newest versions that fit, with their hashes, for every Python that is supported.
 UV_COMPILE := $(VENV)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest \

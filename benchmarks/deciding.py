@@ -2,7 +2,8 @@
 
 Run: python benchmarks/deciding.py --seed 1 --campaigns 60 docs/concepts/deciding
 Writes DIR/STACKS-NOISE.json (what `python -m strata.design.simulate --json` prints), DIR/table.md and the pictures.
-With --plot nothing is simulated again.
+With --plot nothing is simulated again; with --only TEXT, the strategies whose name holds it, and the rows of the others
+stay as they are: give the same seed and campaigns.
 """
 
 from __future__ import annotations
@@ -33,16 +34,22 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--campaigns", type=int, default=60)
     parser.add_argument("--plot", action="store_true", help="only the pictures and the table, from what is there")
+    parser.add_argument("--only", default="", metavar="TEXT", help="simulate these again (default: all)")
     given = parser.parse_args()
     given.directory.mkdir(parents=True, exist_ok=True)
     for stacks, noise, share, only in () if given.plot else RUNS:
         count = max(1, round(given.campaigns * share))
         words = ["--json", "--stacks", str(stacks), "--noise", noise, "--seed", str(given.seed)]
-        words += ["--campaigns", str(count), *(word for text in only for word in ("--only", text))]
+        path = given.directory / f"{stacks}-{noise}.json"
+        before = json.loads(path.read_text())["strategies"] if given.only else []
+        names = [row["strategy"] for row in before if given.only in row["strategy"]] or only
+        words += ["--campaigns", str(count), *(word for text in names for word in ("--only", text))]
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             simulate.main(words)
-        (given.directory / f"{stacks}-{noise}.json").write_text(out.getvalue())
+        now = json.loads(out.getvalue())
+        rows = {row["strategy"]: row for row in (*before, *now["strategies"])}
+        path.write_text(json.dumps(now | {"strategies": list(rows.values())}, indent=1) + "\n")
     found = [json.loads(path.read_text()) for path in sorted(given.directory.glob("*.json"))]
     (given.directory / "table.md").write_text(table(found))
     for each in found:

@@ -54,6 +54,9 @@ if [[ ${1:-run} == test ]]; then
     want nbdkit have nbdkit
     want chromium have chromium
     want strace have strace
+    want zsh have zsh
+    want fish have fish
+    want man-db have man
     # Container engines; as the layers use them nothing of them runs in the background.
     want podman have podman
     want conmon have conmon

@@ -299,11 +299,34 @@ class Meanwhile:
     guest: Guest | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DataStep:
+    """What a layer does once the data of a workload exist: after they were prepared and written out, and before they
+    are measured. Both commands run on the machine `guest`; None: the measured one."""
+
+    do: Command
+    reset: Command | None = None  # removes what an earlier trial left of it, before the next one's data are prepared
+    guest: Guest | None = None
+
+
 Ability = Callable[[int], "list[Step]"]
 """The steps that do something N times to a layer that was built: hold three snapshots, lose one disk.
 
 Raises BadInput with a sentence where these arguments of the layer cannot (a raid0 that is to lose a disk).
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """The snapshots that a layer can hold of what it stores, while workloads are measured."""
+
+    # So many of them; the undo of a step removes one when the visit ends, None where it goes with the layer. Raises
+    # BadInput as an `Ability` does.
+    take: Ability
+    drop: Command  # removes all of them, and waits until their room is free; succeeds where there are none
+    # Prints NAME=VALUE lines: `held`, how many there are; `shared`, bytes of data that one of them refers to; `room`,
+    # bytes that the data and all snapshots take together.
+    look: Command
 
 
 Split = Callable[[int], "tuple[list[Step], list[Provides]]"]
@@ -328,6 +351,8 @@ class Provides:
     thin_pool: str | None = None  # BLOCK: the pool that it is a thin volume of, by the name of device mapper
     rehearsals: int = 0  # unmeasured runs of every workload before the measured one
     meanwhile: tuple[Meanwhile, ...] = ()  # what goes on while workloads above it are measured
+    data_steps: tuple[DataStep, ...] = ()  # what is done to the data of workloads above it before they are measured
+    held: bool = False  # snapshots are held of it: none of them has what a layer above keeps in a volume of its own
     in_use: bool = False  # written over on purpose: what is put on it must not discard all of it
     inside: tuple[str, ...] = ()  # CONTAINER: what precedes a command so that it runs where `path` is
     # GUEST: on the machine outside, the file with the number of the process that is the guest
@@ -338,6 +363,9 @@ class Provides:
     mend: tuple[Command, ...] = ()
     split: Split | None = field(compare=False, hash=False, repr=False, default=None)  # BLOCK: how tenants share it
     guest: Guest | None = None  # the machine that `path` is in; None: the measured machine itself
+    snapshots: Snapshots | None = field(
+        compare=False, hash=False, repr=False, default=None
+    )  # of it, or of what is below
     # what can be done to it or to what is below it, by the name of the ability
     can: Mapping[str, Ability] = field(compare=False, hash=False, repr=False, default_factory=dict)
 
@@ -586,6 +614,9 @@ class TrialPlan:
     unsynced: bool = False  # the figure that decides ends before the sync: it is that of the page cache
     uses_up: bool = False  # `measure` needs what was prepared as it was, and changes it: prepared again before another
     earlier: bool = False  # the figure is of what was done before: what machines did meanwhile says nothing of it
+    cleanup: Step | None = (
+        None  # of what `measure` changes beside its directories: `do` goes before it, `undo` after it
+    )
     gated: Command | None = None  # `measure` has a start of its own, and so passes the gate of strata/gate.py after it
 
 

@@ -1,4 +1,4 @@
-"""Sizes and times as people write them, parsed and printed in one place.
+"""Sizes, times and counts as people write them, parsed and printed in one place.
 
 Sizes are bytes (int) with binary units: 4K, 512M, 1.5G. Times are seconds (float): 100ms, 30s, 20m, 8h.
 Percentages are fractions (float): 80% is 0.8. Printing then parsing gives the same number back.
@@ -113,3 +113,8 @@ def human_size(size_bytes: float) -> str:
             break
         value, unit = value / 1024, bigger
     return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def count(amount: int, noun: str, plural: str | None = None) -> str:
+    """1 -> "1 visit", 3 -> "3 visits"."""
+    return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"

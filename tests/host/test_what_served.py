@@ -34,3 +34,15 @@ def test_a_load_that_the_page_cache_serves_is_marked_and_one_past_it_is_not(tmp_
     assert "cache" in buffered.flags and "cache" not in direct.flags
     assert any("reached the disks as reads (the page cache)" in note for note in buffered.notes), buffered.notes
     assert buffered.metrics["disk.read_ratio"] < 0.5 < 0.99 < direct.metrics["disk.read_ratio"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("qemu-storage-daemon") is None, reason="apt-get install qemu-system-common")
+def test_a_direct_load_is_marked_where_the_page_cache_below_it_serves(tmp_path: Path) -> None:
+    stack, load = "disk | xfs | raw(size=256M) | qsd(cache=writeback)", "fio/randread-4k-qd32(size=1M, runtime=3s)"
+    argv = [STRATA, "run", stack, "-w", load, "--size", "disk=1G", "--rounds", "1", "--out", str(tmp_path / "run")]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (trial,) = reader.view(tmp_path / "run").trials
+    assert "cache" in trial.flags and trial.metrics["disk.read_ratio"] < 0.5, (trial.notes, trial.metrics)
+    assert any("the page cache below qsd" in note for note in trial.notes), trial.notes

@@ -59,3 +59,16 @@ def test_half_of_what_is_there_twice_is_saved(tmp_path: Path, layer: str, stack:
     assert trial.outcome is Outcome.OK, trial.reason
     ratio = trial.metrics[f"{layer}.logical_bytes"] / trial.metrics[f"{layer}.physical_bytes"]
     assert ratio == pytest.approx(2.0, rel=0.1), trial.metrics
+
+
+@pytest.mark.parametrize("stack", ["lvm(size=256M) | ext4", "lvmthin | ext4", "btrfs", "zfs", "zfs | zvol | ext4"])
+def test_every_write_to_the_data_of_a_load_is_one_against_a_held_snapshot(tmp_path: Path, stack: str) -> None:
+    """What was written over stays in the snapshots, whatever takes them; without one nothing stays."""
+    stacks = [f"disk | {stack} | snapshot(held={held})" for held in (0, 2)]
+    load = "fio/randwrite-4k-qd32(size=32M, runtime=2s)"
+    view = lab_run(tmp_path / "run", stacks, load, "--size", "disk=1G")
+    assert [trial.outcome for trial in view.trials] == [Outcome.OK] * 2, [trial.reason for trial in view.trials]
+    without, two = (next(trial.metrics for trial in view.trials if trial.stack == each) for each in view.stacks)
+    assert (without["snapshot.held"], two["snapshot.held"]) == (0, 2)
+    assert without["snapshot.shared_bytes"] == 0 and two["snapshot.shared_bytes"] >= 32 << 20
+    assert two["snapshot.kept_bytes"] > without["snapshot.kept_bytes"]

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,7 @@ from tests.mutants import changes
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "strata"
+_EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 _LIMIT_S = 900.0  # of the tests of one mutant; one that is still running then has hung
 _PYTEST = ("-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:randomly", "--hypothesis-seed=0")
 _SLOWER_THAN = 60  # seconds that a single test may take with a mutant
@@ -56,12 +58,27 @@ class Mutant:
 @dataclass(frozen=True, slots=True)
 class Result:
     mutant: Mutant
-    outcome: str  # "killed", "survived", "not reached", "hung", "does not build"
+    outcome: str  # "killed", "survived", "not reached", "hung", "does not build", "equivalent"
     tests: int  # that execute its line
     seconds: float
 
 
 # ------------------------------------------------------------ Python
+
+Place = tuple[str, str, str]  # file, its line, and what stands there afterwards
+
+
+def equivalents() -> set[Place]:
+    """The changes after which every program runs as before. The file gives the reason of each."""
+    return {
+        (each["file"], each["line"], after)
+        for each in tomllib.loads(_EQUIVALENT.read_text())["mutant"]
+        for after in each["after"]
+    }
+
+
+def place_of(file: str, source: bytes, change: changes.Change) -> Place:
+    return file, source.splitlines()[change.line - 1].decode().strip(), change.after
 
 
 def python_mutants(count: int, seed: int, only: str) -> list[tuple[Path, changes.Change]]:
@@ -126,9 +143,11 @@ def try_python(tree: Path, path: Path, change: changes.Change, tests: Sequence[s
     """Run `tests` with the change made in `tree`, a copy of the package's folder."""
     relative = path.relative_to(ROOT)
     mutant = Mutant("python", str(relative), change.line, change.before, change.after)
+    source = path.read_bytes()
+    if place_of(mutant.file, source, change) in equivalents():
+        return Result(mutant, "equivalent", 0, 0.0)
     if not tests:
         return Result(mutant, "not reached", 0, 0.0)
-    source = path.read_bytes()
     target = tree / path.relative_to(ROOT / "python")
     began = time.monotonic()
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
@@ -215,7 +234,10 @@ def _short(text: str) -> str:
 
 
 def table(results: Iterable[Result]) -> str:
-    """One row an area: how many there were, killed, survived and not reached, and the share killed of those reached."""
+    """One row an area: how many there were, killed, survived and not reached, and the share killed of those reached.
+
+    Without equivalent ones, which no test could kill.
+    """
     counts: dict[str, Counter[str]] = {}
     for result in results:
         for area in (result.mutant.area(), f"all {result.mutant.language}"):
@@ -225,7 +247,7 @@ def table(results: Iterable[Result]) -> str:
         killed = of["killed"] + of["hung"]
         reached = killed + of["survived"]
         share = f"{100 * killed / reached:.0f} %" if reached else "-"
-        total = sum(of.values()) - of["does not build"]
+        total = sum(of.values()) - of["does not build"] - of["equivalent"]
         lines.append(f"{area:28} {total:7} {killed:7} {of['survived']:8} {of['not reached']:11} {share:>10}")
     return "\n".join(lines)
 

@@ -3,22 +3,23 @@
 A visit fails when it gives no figure under one of the workloads that weigh anything, or more, whatever the cause: the
 build failed, a program failed, or a check rejected the figure. The figures of a stack's other visits say nothing of how
 often it works, so a stack whose reliability is in doubt is not the best, whatever they are; race and adaptive do not
-visit it again. They look after every batch, rounds once at the end: so chance sets aside more there
-(docs/concepts/deciding.md).
+visit it again. They look after every batch and rounds once, so the rule holds however often it is looked at: a stack
+that fails in at most `TOLERATED` of its visits is ever set aside with a chance of at most `ERROR`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from strata.analysis.cells import usable
 from strata.analysis.objective import counted
 from strata.analysis.verdict import listed
 from strata.model import Outcome, TrialResult, View, WorkloadView
 
-FEWEST_FAILURES = 2  # one may be the machine's fault
-DOUBTFUL_SHARE = 0.2  # of a stack's visits
+TOLERATED = 0.05  # share of a stack's visits that may fail
+ERROR = 0.05
 
 
 def in_doubt(view: View, rounds: range | None = None, weights: Sequence[float] | None = None) -> dict[str, str]:
@@ -30,8 +31,28 @@ def in_doubt(view: View, rounds: range | None = None, weights: Sequence[float] |
     return {
         stack: f"{_share(failed, made[stack])}, first cause: {next(iter(failed.values())).rstrip('.')}"
         for stack, failed in failures(view, rounds, weights).items()
-        if len(failed) >= FEWEST_FAILURES and len(failed) >= DOUBTFUL_SHARE * len(made[stack])
+        if fails_too_often(len(failed), len(made[stack]))
     }
+
+
+@lru_cache(maxsize=4096)
+def fails_too_often(failed: int, visits: int) -> bool:
+    """Whether so many failed visits show that more than `TOLERATED` of them fail, however often one looks.
+
+    The likelihood of all larger shares, each as likely as the next, is held against that of the tolerated one. By
+    Ville's inequality their ratio passes 1 / `ERROR` at any time with a chance of at most `ERROR` where the share is
+    the tolerated one or less (Robbins, "Statistical methods related to the law of the iterated logarithm", Annals of
+    Mathematical Statistics 41:5, 1970, section 3). The integral of p^f (1 - p)^(n - f) from there to 1 is a sum: of the
+    chances of f failures or fewer in n + 1 visits.
+    """
+    above = math.fsum(_chance_of(count, visits + 1) for count in range(failed + 1)) / ((visits + 1) * (1 - TOLERATED))
+    return above * ERROR >= _chance_of(failed, visits)
+
+
+def _chance_of(failed: int, visits: int) -> float:
+    """That so many of the visits fail, where the tolerated share does."""
+    ways = math.lgamma(visits + 1) - math.lgamma(failed + 1) - math.lgamma(visits - failed + 1)
+    return math.exp(ways + failed * math.log(TOLERATED) + (visits - failed) * math.log1p(-TOLERATED))
 
 
 def failures(

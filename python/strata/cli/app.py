@@ -11,7 +11,6 @@ app = typer.Typer(
     name="strata",
     help="Which storage stack should carry your VMs and containers? Builds them, measures, decides, shows why.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -21,6 +20,13 @@ _What = Annotated[
     list[str],
     typer.Argument(
         metavar="CAMPAIGN|EXPRESSION...", help="a campaign file, or stack expressions: 'disk | {ext4, xfs}'"
+    ),
+]
+_WhatOrRun = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="CAMPAIGN|EXPRESSION...|DIR",
+        help="a campaign file, stack expressions, or the directory of a run to continue as it was begun",
     ),
 ]
 _Load = Annotated[list[str], typer.Option("-w", "--workload", metavar="WORKLOAD", help="may be given several times")]
@@ -143,7 +149,7 @@ def plan(
 
 @app.command()
 def run(
-    what: _What,
+    what: _WhatOrRun,
     workload: _Load = [],  # noqa: B006
     profile: _Profile = None,
     out: Annotated[
@@ -152,7 +158,7 @@ def run(
     budget: Annotated[
         str | None, typer.Option("--budget", metavar="TIME", help="stop asking for more after 20m, 8h ...")
     ] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="visits of every stack")] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", metavar="N", min=1, help="visits of every stack")] = None,
     confidence: _Confidence = None,
     within: _Within = None,
     design: _Design = None,
@@ -171,7 +177,7 @@ def run(
     yes: Annotated[bool, typer.Option("--yes", help="do not ask before overwriting the devices given")] = False,
     json: _Json = False,
 ) -> None:
-    """Build, measure, decide. Given a DIR that holds the same campaign, go on where it stopped."""
+    """Build, measure, decide. A run that stopped continues: give its DIR, or the same campaign and --out."""
     from strata.cli import run, written
 
     where = written.Where(on, clock, debian, kernel, tuple(disk), seeds, tuple(write_cache))
@@ -210,6 +216,9 @@ def report(
     ],
     json: _Json = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="print it as Markdown; of one run")] = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="print every figure as CSV, one row per trial and metric; of one run")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="default: DIR/report.html; of several, joined.html")
     ] = None,
@@ -225,14 +234,15 @@ def report(
     ] = [],  # noqa: B006
     size: _SizeOfMapped = [],  # noqa: B006
 ) -> None:
-    """Write the whole report as one HTML file, or print it as Markdown or JSON."""
+    """Write the whole report as one HTML file, or print it as Markdown, JSON or CSV."""
     from strata.cli import report
 
+    form = report.form(json=json, markdown=markdown, csv=csv)
     beside = report.Beside(features, requirements, tuple(devices), tuple(size))
     if len(directories) > 1:
-        report.joined_report(directories, json, markdown, out, beside)
+        report.joined_report(directories, form, out, beside)
     else:
-        report.report(directories[0], json, markdown, out, beside)
+        report.report(directories[0], form, out, beside)
 
 
 @app.command()
@@ -255,7 +265,9 @@ def advise(
     survive: Annotated[str | None, typer.Option("--survive", metavar="N-disk", help="whichever they are")] = None,
     no: Annotated[
         Literal["writeback-risk"] | None,
-        typer.Option("--no", help="what it must not have: a way to lose a write that was acknowledged"),
+        typer.Option(
+            "--no", metavar="writeback-risk", help="what it must not have: a way to lose a write that was acknowledged"
+        ),
     ] = None,
     disks: Annotated[list[str], typer.Option("--disks", metavar="ROLE=N", help="what is at hand")] = [],  # noqa: B006
     weights: _Weights = None,
@@ -406,11 +418,13 @@ def wml(
 
 @app.command()
 def show(
-    what: Annotated[str, typer.Argument(metavar="layers|workloads|metrics")],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    what: Annotated[str, typer.Argument(metavar="layers|workloads|metrics|campaign")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME|DIR]", help="one of them only; of campaign, the directory of a run")
+    ] = None,
     json: _Json = False,
 ) -> None:
-    """The reference, from the code."""
+    """Show the reference of layers, workloads and metrics, or the campaign file of a stored run."""
     from strata.cli import show
 
     show.show(what, name, json)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from strata.cli import output
-from strata.report.numbers import count
 from strata.run import lock, testbeds
 from strata.run.progress import Noted, Progress
 from strata.run.signals import Interrupts
 from strata.store import database, ownership, reader
 from strata.store.writer import Store
+from strata.units import count
 
 
 def clean(directory: Path, as_json: bool) -> None:

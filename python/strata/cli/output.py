@@ -6,6 +6,7 @@ What is printed can come from a run directory, a program or a file of somebody e
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TextIO, cast
 
@@ -25,6 +26,11 @@ def err(text: str, *, end: str = "\n") -> None:
 def write(text: str, stream: TextIO, *, end: str = "\n") -> None:
     stream.write(texts.visible(text) + end)
     stream.flush()
+
+
+def colours(stream: TextIO) -> bool:
+    """Return whether to colour what goes to `stream`: a terminal, unless NO_COLOR (no-color.org) says otherwise."""
+    return stream.isatty() and not os.environ.get("NO_COLOR")
 
 
 def coloured(text: str) -> None:

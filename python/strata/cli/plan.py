@@ -16,7 +16,7 @@ from strata.run import in_lab, session, testbeds
 from strata.run import plan as planning
 from strata.run.plan import Plan
 from strata.run.signals import Interrupts
-from strata.units import format_size, human_size, human_time
+from strata.units import count, format_size, human_size, human_time
 
 # Families whose file is a program, and not a description that Strata reads.
 _EXECUTED = frozenset({"command:", "vagrant:"})
@@ -86,7 +86,7 @@ def plan(
         output.json(plain | ({"commands": typed} if commands else {}))
         return
     named = campaign.name if campaign.profile is None else f"{campaign.name}, profile {campaign.profile}"
-    lines = [f"{named}: {len(made.runnable)} of {len(made.stacks)} stacks can run here"]
+    lines = [f"{named}: {len(made.runnable)} of {count(len(made.stacks), 'stack')} can run here"]
     for stack in made.stacks:
         reasons = made.skipped.get(stack.text)
         lines.append(f"  {'skip ' if reasons else '     '}{stack.text}")
@@ -112,7 +112,7 @@ def plan(
         )
     lines += ["beside every figure", *(f"       {caveat}" for caveat in caveats)] if caveats else []
     takes = f", about {human_time(visits * made.seconds_per_visit)} ({human_time(made.seconds_per_visit)} a visit)"
-    lines.append(f"{rounds} rounds, {visits} visits{takes if visits else ''}")
+    lines.append(f"{count(rounds, 'round')}, {count(visits, 'visit')}{takes if visits else ''}")
     for name, listing in typed.items():
         lines += ["", f"# ---- {name}", *listing]
     output.out("\n".join(lines))

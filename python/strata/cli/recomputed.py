@@ -10,8 +10,8 @@ import typer
 from strata.analysis import recomputed
 from strata.cli import output
 from strata.errors import Refused, StoreError
-from strata.report.numbers import count
 from strata.store import raw, reader
+from strata.units import count
 
 _SHOWN = 20
 

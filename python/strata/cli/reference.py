@@ -37,7 +37,7 @@ def entries(what: str, name: str | None = None) -> list[Entry]:
             declared += [info.metrics for info in workloads.catalogue().values()]
             found.update((metric.name, metric) for metrics in declared for metric in metrics)
         case _:
-            raise BadInput(f"there is nothing called '{what}' to show; write one of: {', '.join(_KINDS)}.")
+            raise BadInput(f"there is nothing called '{what}' to show; write one of: {', '.join(_KINDS)}, campaign.")
     if name is None:
         return list(found.values())
     if name not in found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from strata import text as texts
 from strata.cli import output, page_file, verdict
@@ -13,6 +13,9 @@ from strata.errors import BadInput
 
 if TYPE_CHECKING:  # the page is heavy to import, and only what writes it pays
     from strata.report.html import Choosing
+
+
+Form = Literal["html", "json", "markdown", "csv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +32,25 @@ class Beside:
         return bool(self.features or self.requirements or self.devices or self.sizes)
 
 
-def report(directory: Path, as_json: bool, as_markdown: bool, out: Path | None, beside: Beside) -> None:
-    from strata.report import jsonform, markdown
+def form(*, json: bool, markdown: bool, csv: bool) -> Form:
+    """The one form that the options name, else the page. Raises BadInput when they name several."""
+    named: dict[Form, bool] = {"json": json, "markdown": markdown, "csv": csv}
+    forms = [name for name, wanted in named.items() if wanted]
+    if len(forms) > 1:
+        raise BadInput(f"a report has one form; keep one of {', '.join(f'--{name}' for name in forms)}.")
+    return forms[0] if forms else "html"
 
+
+def report(directory: Path, form: Form, out: Path | None, beside: Beside) -> None:
     if beside.sizes and not beside.devices:
         raise BadInput("--size is of a device for the recipe; give that with --map.")
-    if as_json or as_markdown:
+    if form != "html":
         if beside.anything:
             raise BadInput(
                 "--features, --requirements and --map are for the page; without it, ask strata features, strata advise "
                 "and strata recipe."
             )
-        text = (jsonform if as_json else markdown).render(verdict.model_of(directory))
+        text = _text(directory, form)
         if out:
             page_file.write(out, text)
         else:
@@ -48,6 +58,16 @@ def report(directory: Path, as_json: bool, as_markdown: bool, out: Path | None, 
         return
     model = verdict.model_of(directory)
     output.out(str(verdict.write_report(model, out or directory / "report.html", _choosing(directory, beside))))
+
+
+def _text(directory: Path, form: Form) -> str:
+    from strata.report import csvform, jsonform, markdown
+    from strata.store import reader
+
+    if form == "csv":
+        return csvform.render(reader.view(directory))
+    model = verdict.model_of(directory)
+    return jsonform.render(model) if form == "json" else markdown.render(model)
 
 
 def _choosing(directory: Path, beside: Beside) -> Choosing:
@@ -73,15 +93,13 @@ def _choosing(directory: Path, beside: Beside) -> Choosing:
     return found
 
 
-def joined_report(
-    directories: Sequence[Path], as_json: bool, as_markdown: bool, out: Path | None, beside: Beside
-) -> None:
+def joined_report(directories: Sequence[Path], form: Form, out: Path | None, beside: Beside) -> None:
     """The same stacks in several runs: of several machines, kernels, years."""
     from strata.report import joined, pages
     from strata.store import reader
 
-    if as_markdown:
-        raise BadInput("several runs side by side are a page, text or --json; give one run with --markdown.")
+    if form in ("markdown", "csv"):
+        raise BadInput(f"several runs side by side are a page, text or --json; give one run with --{form}.")
     if beside.anything:
         raise BadInput("--features, --requirements and --map are for the page of one run; give one.")
     names = [str(directory) for directory in directories]
@@ -93,7 +111,7 @@ def joined_report(
         for name, directory in zip(names, directories, strict=True)
     }
     found = joined.build(views, said)
-    if as_json:
+    if form == "json":
         text = texts.as_json(asdict(found), indent=1) + "\n"
         if out:
             page_file.write(out, text)

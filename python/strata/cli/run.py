@@ -20,8 +20,9 @@ from strata.errors import BadInput, Refused
 from strata.lab import emulator
 from strata.model import Design, Rule, WorkloadView
 from strata.run import campaign as running
-from strata.run import in_lab, lock, parallel, session, testbeds
+from strata.run import in_lab, lock, parallel, session, testbeds, verify
 from strata.run.signals import Interrupts
+from strata.store import database
 from strata.store.writer import Store
 from strata.units import human_size, parse_percent, parse_time
 
@@ -73,7 +74,12 @@ def run(asked: Asked) -> None:
 
 def carry_out(asked: Asked) -> Path:
     """All but what is said at the end; returns the directory of the run."""
-    written_down = written.campaign(asked.what, asked.loads, asked.sizes, asked.where, asked.profile)
+    begun = stored_run(asked.what)
+    if begun is None:
+        written_down = written.campaign(asked.what, asked.loads, asked.sizes, asked.where, asked.profile)
+    else:
+        asked = continued(asked, begun)
+        written_down = verify.stored_campaign(begun)
     campaign = in_lab.fitted(written_down, "look")
     parallel.check(campaign.testbed, asked.jobs, emulator.available_memory())
     given = session.devices(asked.device, asked.wipe, campaign.testbed, asked.sizes)
@@ -90,8 +96,9 @@ def carry_out(asked: Asked) -> Path:
             with testbeds.sites(campaign, directory, "look", interrupts, _say) as sites:
                 order = session.order(sites, replace(campaign, rule=rule), given)
                 _check_objective(order)
-                for sentence in session.unused_sizes(campaign, given):
-                    _say(sentence)
+                if begun is None:  # a stored run states the size of every disk, given or not
+                    for sentence in session.unused_sizes(campaign, given):
+                        _say(sentence)
                 _confirm(order, asked.yes, interrupts)
                 store = store or running.create(directory, order, sites.now())
             _execute(order, store, asked.jobs, interrupts, asked.as_json)
@@ -99,6 +106,40 @@ def carry_out(asked: Asked) -> Path:
             if store is not None:
                 store.close()
     return directory
+
+
+def stored_run(what: Sequence[str]) -> Path | None:
+    """Return the directory of a run, if that and nothing else is what the user named."""
+    path = written.existing(what[0]) if len(what) == 1 else None
+    return path if path is not None and path.is_dir() and database.exists(path) else None
+
+
+def continued(asked: Asked, directory: Path) -> Asked:
+    """Return what was asked, with the devices that the run in `directory` began with unless others are named.
+
+    Raises BadInput for options that a stored run has already, Refused for a run that this user's Strata did not make
+    here: nothing of a stranger's campaign may be acted on.
+    """
+    given = {
+        "--workload": asked.loads,
+        "--profile": asked.profile,
+        "--out": asked.out,
+        "--size": asked.sizes,
+        "a testbed or its disks": replace(asked.where, seeds=None) != written.Where(),
+    }
+    refused = [name for name, value in given.items() if value]
+    if refused:
+        raise BadInput(
+            f"{directory} continues as it was begun, so it takes no {', '.join(refused)}; leave that out, or start "
+            "another run from the campaign (strata show campaign prints it)."
+        )
+    with lock.locked(directory):
+        store = Store.resume(directory)
+        try:
+            devices = cast("Sequence[str]", store.identity().description.get("devices", ()))
+        finally:
+            store.close()
+    return replace(asked, out=directory, device=asked.device or tuple(devices))
 
 
 def _execute(order: running.Order, store: Store, jobs: int, interrupts: Interrupts, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from textwrap import indent
 from strata.cli import output
 from strata.run import lock
 from strata.store import reader
+from strata.units import count
 
 
 def status(directory: Path, as_json: bool) -> None:
@@ -18,14 +19,14 @@ def status(directory: Path, as_json: bool) -> None:
         output.json({"version": 1, "running": running, **asdict(now)})
         return
     state = "running now" if running else "not running"
-    output.out(f"{now.name}: {now.visits_done} of {now.visits_planned} visits done, {state}")
+    output.out(f"{now.name}: {now.visits_done} of {count(now.visits_planned, 'visit')} done, {state}")
     if now.decision:
         output.out(now.decision)
     if now.losses:
-        output.out(f"{now.losses} attempts were lost with their machine; the report says how.")
+        output.out(f"{count(now.losses, 'attempt')} lost with the machine; the report says how.")
     if now.quarantined:
         output.out(f"In quarantine, run `strata clean {directory}`:\n{indent(now.quarantined, '  ')}")
     elif now.left_behind and not running:
-        output.out(f"A killed run left {now.left_behind} things behind; `strata clean {directory}` removes them.")
+        output.out(f"A killed run left {count(now.left_behind, 'thing')} behind; run `strata clean {directory}`.")
     if not running and now.visits_done < now.visits_planned:
         output.out("The same command goes on from here.")

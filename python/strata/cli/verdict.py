@@ -103,7 +103,7 @@ def print_verdict(model: ReportModel, as_json: bool) -> None:
         output.json(verdict_json(model))
     else:
         width = shutil.get_terminal_size((100, 24)).columns
-        output.coloured(terminal.render(model, width=max(width, 60), colour=sys.stdout.isatty()))
+        output.coloured(terminal.render(model, width=max(width, 60), colour=output.colours(sys.stdout)))
 
 
 def write_report(model: ReportModel, path: Path, choosing: Choosing | None = None) -> Path:

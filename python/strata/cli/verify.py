@@ -12,6 +12,7 @@ from strata.lab.scratch import scratch
 from strata.run import lock, verify
 from strata.run.signals import Interrupts
 from strata.store import reader
+from strata.units import count
 
 _SHOWN = 20
 
@@ -45,7 +46,7 @@ def _say(text: str) -> None:
 
 def _lines(trials: int, figures: int, different: tuple[str, ...], machines: tuple[str, ...]) -> list[str]:
     if not different:
-        lines = [f"The same to the last digit: {figures} figures of {trials} trials."]
+        lines = [f"The same to the last digit: {count(figures, 'figure')} of {count(trials, 'trial')}."]
     else:
         more = [f"  and {len(different) - _SHOWN} more"] if len(different) > _SHOWN else []
         shown = [f"  {sentence}" for sentence in different[:_SHOWN]]

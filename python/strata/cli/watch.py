@@ -24,7 +24,7 @@ from strata.run.progress import (
     VisitStarted,
 )
 from strata.text import cleaned, visible
-from strata.units import human_time
+from strata.units import count, human_time
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -108,8 +108,8 @@ def _line(progress: Progress) -> str | None:
     match progress:
         case RunStarted():
             return (
-                f"{progress.stacks} stacks, {progress.skipped} skipped; "
-                f"{progress.visits_done} of {progress.visits_planned} visits done"
+                f"{count(progress.stacks, 'stack')}, {progress.skipped} skipped; "
+                f"{progress.visits_done} of {count(progress.visits_planned, 'visit')} done"
             )
         case VisitStarted():
             return f"[{progress.number}/{progress.planned}] {progress.stack}"
@@ -196,7 +196,7 @@ class _Picture:
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
             ProgressBar(total=max(self.planned, 1), completed=self.done, width=40),
-            Text(f"{self.done}/{self.planned} visits  {left}"),
+            Text(f"{self.done}/{count(self.planned, 'visit')}  {left}"),
         )
         parts: list[RenderableType] = [
             bar,

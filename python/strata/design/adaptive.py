@@ -32,7 +32,7 @@ from strata.analysis.objective import objective_of
 from strata.analysis.verdict import probability
 from strata.design import Batch, certify, fronts, stopped, used_up
 from strata.model import View
-from strata.units import human_time
+from strata.units import count, human_time
 
 BATCH = 8
 FEWEST_AT_START = 16  # stacks
@@ -290,7 +290,9 @@ def _certification(
     if used_up(len(visits), seconds_left, seconds_per_visit):
         return stopped("Stopped: the budget is used up before the shortlist was certified.")
     number = visits[0][0] - first + 1
-    return Batch(tuple(visits), False, f"Round {number} of the certification: {len(visits)} stacks of the shortlist.")
+    return Batch(
+        tuple(visits), False, f"Round {number} of the certification: {count(len(visits), 'stack')} of the shortlist."
+    )
 
 
 def _within_budget(
@@ -317,7 +319,7 @@ def _within_budget(
     names = list(place)
     order = apart([place[stack] for stack in stacks], place.get(last.stack) if last is not None else None)
     if to_go:
-        text += f" About {to_go} visits to go after these {len(stacks)}."
+        text += f" About {count(to_go, 'visit')} to go after these {len(stacks)}."
     visits = []
     for k in order:
         used = taken.setdefault(names[k], set())

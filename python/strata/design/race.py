@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from strata.analysis.survivors import Standing, raced, tried
 from strata.design import Batch, stopped, used_up
 from strata.model import Rule, View
-from strata.units import human_time
+from strata.units import count, human_time
 
 MOST_ROUNDS = 40
 
@@ -36,13 +36,13 @@ def next_batch(
         number, left = begun, alive
     if now.rounds >= MOST_ROUNDS:
         return stopped(
-            f"Stopped after {now.rounds} rounds: {len(alive)} stacks are left, and no end is in sight; "
+            f"Stopped after {count(now.rounds, 'round')}: {len(alive)} stacks are left, and no end is in sight; "
             "call stacks equal that are further apart (--within)."
         )
     if used_up(len(left), seconds_left, seconds_per_visit):
         budget = "" if view.rule.budget_s is None else f" of {human_time(view.rule.budget_s)}"
         return stopped(
-            f"Stopped: the budget{budget} is used up after {now.rounds} rounds; {len(alive)} stacks are left."
+            f"Stopped: the budget{budget} is used up after {count(now.rounds, 'round')}; {len(alive)} stacks are left."
         )
     chance = random.Random(f"strata race {view.seed} {number}")
     order = chance.sample(left, len(left))
@@ -50,13 +50,15 @@ def next_batch(
     if last is not None and len(order) > 1 and order[0] == last.stack:
         order = [order[1], order[0], *order[2:]]
     visits = tuple((number, stack) for stack in order)
-    return Batch(visits, False, f"Round {now.rounds + 1} of the race: {len(alive)} of {len(stacks)} stacks are left.")
+    return Batch(
+        visits, False, f"Round {now.rounds + 1} of the race: {len(alive)} of {count(len(stacks), 'stack')} left."
+    )
 
 
 def _settled(stacks: Sequence[str], now: Standing, rule: Rule) -> str:
     if now.leader is None:
         return "Stopped: no stack gave a figure."
-    leads = f"Stopped after {now.rounds} rounds: {stacks[now.leader]}"
+    leads = f"Stopped after {count(now.rounds, 'round')}: {stacks[now.leader]}"
     if not now.compared:
         return f"{leads} is the only one left; nothing was compared."
     left = len(now.alive)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from strata.design import Batch
 from strata.model import View
-from strata.units import human_time
+from strata.units import count, human_time
 
 
 def order(stacks: Sequence[str], rounds: int, seed: int) -> list[tuple[int, str]]:
@@ -48,15 +48,17 @@ def next_batch(
     done = {stack: _rounds_done(view, stack) for stack in stacks}
     left = [(number, stack) for number, stack in order(stacks, rounds, view.seed) if number not in done[stack]]
     if not left:
-        return _stop(f"Stopped: all {_count(rounds, 'round')} are done.")
+        return _stop("Stopped: the only round is done." if rounds == 1 else f"Stopped: all {rounds} rounds are done.")
     number = min(number for number, _ in left)
     visits = _apart([visit for visit in left if visit[0] == number], view)
     if seconds_left is not None:
         takes = None if seconds_per_visit is None else seconds_per_visit * len(visits)
         if seconds_left <= 0 or (takes is not None and takes > seconds_left):
             return _stop(_used_up(view, number, seconds_left, takes))
-    part = "the last " if len(visits) < len(stacks) else ""
-    return Batch(tuple(visits), False, f"Round {number + 1} of {rounds}: {part}{_count(len(visits), 'visit')}.")
+    which = count(len(visits), "visit")
+    if len(visits) < len(stacks):
+        which = "the last visit" if len(visits) == 1 else f"the last {which}"
+    return Batch(tuple(visits), False, f"Round {number + 1} of {rounds}: {which}.")
 
 
 def _stop(decision: str) -> Batch:
@@ -79,11 +81,7 @@ def _apart(visits: list[tuple[int, str]], view: View) -> list[tuple[int, str]]:
 
 def _used_up(view: View, finished: int, seconds_left: float, takes: float | None) -> str:
     budget = "" if view.rule.budget_s is None else f" of {human_time(view.rule.budget_s)}"
-    text = f"Stopped: the budget{budget} is used up after {finished} of {_count(view.rule.rounds, 'round')}"
+    text = f"Stopped: the budget{budget} is used up after {finished} of {count(view.rule.rounds, 'round')}"
     if seconds_left <= 0 or takes is None:
         return f"{text}."
     return f"{text}: what is left of it is {human_time(seconds_left)} and the next round takes {human_time(takes)}."
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

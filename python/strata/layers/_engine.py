@@ -45,7 +45,7 @@ from strata.layers._engine_end import END, LEFT
 from strata.layers._filesystem import XFS_SMALLEST_BYTES
 from strata.layers._steps import output, run, said, sh
 from strata.layers._throttle import OPTIONS, VERBS
-from strata.model import Call, Command, Completed, Facts, Kind, Place, Provides, Step
+from strata.model import Call, Command, Completed, Facts, Kind, Place, Provides, Snapshots, Step
 from strata.units import human_size
 
 TOOLS = {
@@ -226,7 +226,11 @@ def instance(engine: str, below: Provides, place: Place, programs: Sequence[str]
     return Instance(engine, place, f"{below.path}/{engine}", tuple(programs))
 
 
-def provides(made: Instance, below: Provides) -> Provides:
+def provides(made: Instance, below: Provides, driver: str = "") -> Provides:
+    """`driver`: how it keeps containers. Where that is in volumes of their own, no snapshot of what is below has them:
+    in a thin pool, as subvolumes of btrfs, as data sets of ZFS."""
+    beside = below.thin_pool is not None or driver in _BESIDE
+    none = partial(_no_snapshot, made.engine)
     return Provides(
         Kind.ENGINE,
         made.client,
@@ -237,13 +241,17 @@ def provides(made: Instance, below: Provides) -> Provides:
         filesystem=below.filesystem,
         quotas=below.quotas,
         thin_pool=below.thin_pool,
-        can={} if below.thin_pool is None else {"snapshot": partial(_no_snapshot, made.engine)},
+        can={"snapshot": none} if beside else {},
+        snapshots=Snapshots(none, run("true"), run("true")) if beside else None,
     )
+
+
+_BESIDE = frozenset({"btrfs", "zfs"})
 
 
 def _no_snapshot(engine: str, _: int) -> list[Step]:
     raise BadInput(
-        f"{engine} has its containers in volumes beside the one that lvmthin can take snapshots of, which stays empty; "
+        f"{engine} keeps its containers in volumes of their own, and a snapshot of what is below has none of them; "
         "take snapshot out, or measure what the engine itself can (instance/snapshot)."
     )
 
@@ -459,6 +467,8 @@ def needs_filesystem(engine: str, driver: str, below: Provides, wanted: str) -> 
 
     The ZFS drivers make datasets beside what they are given: that has to be a pool of ours.
     """
+    if below.held:
+        _no_snapshot(f"{engine}({driver})", 1)
     if wanted == "zfs" and below.filesystem in (None, "zfs") and (below.name is None or not below.ours):
         raise BadInput(f"{engine}({driver}) makes datasets in the pool below it; put it right on zfs(...).")
     if below.filesystem is not None and below.filesystem != wanted:

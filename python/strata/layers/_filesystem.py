@@ -31,6 +31,7 @@ from strata.model import (
     ParamType,
     Place,
     Provides,
+    Snapshots,
     Step,
 )
 from strata.units import human_size
@@ -84,6 +85,10 @@ def _no_abilities(spec: Call, devices: Sequence[str], place: Place) -> Mapping[s
     return {}
 
 
+def _no_snapshots(mount_point: str, place: Place) -> Snapshots | None:
+    return None
+
+
 def _no_measures(mount_point: str, place: Place) -> list[Command]:
     return []
 
@@ -124,6 +129,7 @@ class FileSystem:
     # (spec, what `ask` said, the kernel's names of the devices below) -> differences
     answer: Callable[[Call, Sequence[Completed], Sequence[str]], list[str]] = _no_answers
     can: Callable[[Call, Sequence[str], Place], Mapping[str, Ability]] = _no_abilities  # of the devices below
+    holding: Callable[[str, Place], Snapshots | None] = _no_snapshots  # of the mount point
     losable: Callable[[Call, int], int] = _none  # how many of its devices it can lose, whichever they are
     measure: Callable[[str, Place], list[Command]] = _no_measures  # of the mount point
     measured: Callable[[Sequence[Completed]], dict[str, float]] = _no_figures  # from what `measure` said
@@ -163,6 +169,7 @@ class FileSystem:
             devices=len(below),
             quotas=quotas,
             can=can,
+            snapshots=self.holding(mount_point, place),
         )
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
@@ -222,12 +229,18 @@ class FileSystem:
         return self.measured(seen)
 
 
-# $1 mount point. That there is no file at all is no failure, and duperemove ends with 22 then.
+# $1 mount point. That there is no file at all is no failure, and duperemove ends with 22 then. Freed room counts as
+# such once the file system has written that down. Prints how many bytes of it there are.
 _SHARE = """\
-said=$(duperemove -d -r -q "$1" 2>&1) && exit 0
-code=$?
-case $said in *"No dedupe candidates found"*) exit 0 ;; esac
-echo "$said" >&2; exit "$code\""""
+free() { sync --file-system -- "$1" && stat --file-system --format='%f %S' -- "$1"; }
+before=$(free "$1") || exit 1
+said=$(duperemove -d -r -q "$1" 2>&1) || {
+  code=$?
+  case $said in *"No dedupe candidates found"*) ;; *) echo "$said" >&2; exit "$code" ;; esac
+}
+after=$(free "$1") || exit 1
+freed=$(((${after% *} - ${before% *}) * ${after#* }))
+echo "freed=$((freed > 0 ? freed : 0))\""""
 
 
 def share_extents(mount_point: str, count: int) -> list[Step]:

@@ -199,7 +199,7 @@ class InstancesDriver:
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         _instance_pools.check(self.kin.name, spec, below[0])
-        return provides(self._made(below, place), below[0])
+        return provides(self._made(below, place), below[0], str(spec["backend"]))
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         _instance_pools.check(self.kin.name, spec, below[0])

@@ -172,6 +172,27 @@ def remove_volume(group: Group, volume: str) -> Command:
     return sh(_REMOVE_VOLUME, group.directory, group.name, volume, *group.sight(), timeout_s=LONG_S)
 
 
+# $1 group, $2 origin, the rest: settings and devices.
+_DROP_HELD = """\
+group=$1 origin=$2; shift 2
+held="vg_name=$group && origin=$origin && lv_name=~\\"held[0-9]+\\$\\""
+found=$(lvs --noheadings --options lv_full_name --select "$held" "$@") || exit 1
+for volume in $found; do lvremove -qq --force "$@" "$volume" || exit 1; done"""
+
+
+HELD = "held"
+"""The name of a snapshot that is held while data are measured, but for its number."""
+
+
+def held(volume: str, number: int) -> str:
+    """The name of such a snapshot of `volume`."""
+    return f"{HELD}{number}" if volume == VOLUME else f"{volume}-{HELD}{number}"
+
+
+def drop_held(group: Group, volume: str) -> Command:
+    return group.script(_DROP_HELD, group.name, volume)
+
+
 def in_bytes(size_bytes: object) -> str:
     """A size as LVM's commands take it."""
     return f"{size_bytes}b"

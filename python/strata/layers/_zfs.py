@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from strata.errors import BadInput
 from strata.layers._steps import output, run, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Param, ParamType, Step, Value
+from strata.model import Call, Command, Completed, Facts, Param, ParamType, Snapshots, Step, Value
 from strata.units import format_size
 
 TOOLS = {"zpool": "zfsutils-linux", "zfs": "zfsutils-linux"}
@@ -155,6 +155,39 @@ def snapshots(dataset: str, count: int) -> list[Step]:
         Step(sh(_SNAPSHOT, dataset), None, f"take snapshot {number} of {count} of {dataset}")
         for number in range(1, count + 1)
     ]
+
+
+# $1 dataset, $2 number.
+_HOLD = 'zfs snapshot -- "$1@held$2"'
+
+# $1 dataset. What is destroyed is freed in the background.
+_DROP = """\
+for snapshot in $(zfs list -H -d 1 -t snapshot -o name -- "$1" | grep '@held[0-9]*$'); do
+  zfs destroy -- "$snapshot" || exit 1
+done
+zpool wait -t free "${1%%/*}\""""
+
+# $1 dataset. What was written lately is only counted once it is on the disks.
+_LOOK = """\
+zpool sync "${1%%/*}" || exit 1
+snapshots=$(zfs list -H -p -d 1 -t snapshot -o name,referenced -- "$1") || exit 1
+echo "$snapshots" | awk '
+  $1 ~ /@held[0-9]+$/ { held++; shared = $2 }
+  END { printf "held=%d\\nshared=%.0f\\n", held, shared }'
+zfs get -H -p -o value usedbydataset,usedbysnapshots -- "$1" |
+  awk '{ room += $1 } END { printf "room=%.0f\\n", room }'"""
+
+
+def holding(dataset: str) -> Snapshots:
+    """Of this data set or volume alone, without those below it. They go with it, so a visit has nothing to undo."""
+    return Snapshots(
+        take=lambda count: [
+            Step(sh(_HOLD, dataset, str(number)), None, f"take snapshot {number} of {count} of {dataset}")
+            for number in range(1, count + 1)
+        ],
+        drop=sh(_DROP, dataset, timeout_s=3600.0),
+        look=sh(_LOOK, dataset),
+    )
 
 
 def load_module() -> Step:

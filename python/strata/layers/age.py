@@ -7,9 +7,23 @@ from itertools import pairwise
 
 from strata.errors import BadInput
 from strata.layers._condition import steps_of
-from strata.layers._steps import standard_reasons
-from strata.layers._written import TOOLS, look, make_directory, write, written_differences
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.layers._device import fields, first
+from strata.layers._steps import sh, standard_reasons
+from strata.layers._written import TIMEOUT_S, TOOLS, look, make_directory, write, written_differences
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Metric,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 from strata.units import format_size
 
 FILE_BYTES = 8192
@@ -34,9 +48,25 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=None,
-    tools=TOOLS,
+    tools={**TOOLS, "filefrag": "e2fsprogs"},
     deployed=False,
+    metrics=(
+        Metric("age.extents", "count", "lower", "pieces that an aged file lies in, on average"),
+        Metric("age.load_extents", "count", "lower", "pieces that any other file there lies in, on average"),
+    ),
 )
+
+# $1 directory, $2 the aged one in it. Of a file system that cannot say it, as ZFS, there is nothing. An empty file has
+# no pieces.
+_PIECES = """\
+sync --file-system -- "$1" || exit 1
+count() {
+  xargs -0 -r filefrag 2>/dev/null |
+    sed -n 's/.*: \\([0-9]*\\) extents\\{0,1\\} found$/\\1/p' |
+    awk -v name="$1" '$1 > 0 { files++; pieces += $1 } END { if (files) printf "%s=%.6f\\n", name, pieces / files }'
+}
+find "$2" -xdev -type f -print0 | count aged
+find "$1" -xdev -path "$2" -prune -o -type f -print0 | count others"""
 
 
 class AgeDriver:
@@ -71,8 +101,8 @@ class AgeDriver:
         # Round 0 makes the files. The last changes come after the last snapshot, so that every one holds something.
         cuts = [0, *(number * rounds // (count + 1) + 1 for number in range(1, count + 1)), rounds + 1]
         steps = [make_directory(_directory(below[0], place))]
-        for number, (first, end) in enumerate(pairwise(cuts)):
-            steps.append(self._rounds(spec, below[0], place, first, end - first))
+        for number, (start, end) in enumerate(pairwise(cuts)):
+            steps.append(self._rounds(spec, below[0], place, start, end - start))
             steps += taking[number * len(taking) // (count or 1) : (number + 1) * len(taking) // (count or 1)]
         return steps
 
@@ -90,6 +120,16 @@ class AgeDriver:
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         return written_differences("age", seen, in_files=True)
+
+    def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
+        return [sh(_PIECES, below[0].path, _directory(below[0], place), timeout_s=TIMEOUT_S)]
+
+    def figures(
+        self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]
+    ) -> dict[str, float]:
+        state = fields(seen, 0)
+        names = (("aged", "age.extents"), ("others", "age.load_extents"))
+        return {metric: float(value) for name, metric in names if (value := first(state, name)) is not None}
 
 
 def _size_bytes(spec: Call, below: Provides) -> int:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from strata.layers._condition import ANYTHING, Condition
-from strata.model import LayerInfo
+from strata.layers._condition import ANYTHING
+from strata.layers._on_data import OnData
+from strata.model import LayerInfo, Metric
 
-DRIVER = Condition(
+DRIVER = OnData(
     LayerInfo(
         name="balance",
-        about="Writes everything on btrfs anew, evenly over its devices (a full balance), and waits for it.",
+        about="Writes everything on btrfs anew, evenly over its devices (a full balance), when the data of a workload "
+        "exist, and waits for it.",
         params=(),
         accepts=ANYTHING,
         provides=None,
         needs="balance",
-    )
+        metrics=(Metric("balance.moved_bytes", "bytes", "neither", "what the devices wrote while it ran"),),
+    ),
+    names=(("moved", "balance.moved_bytes"),),
 )

@@ -24,6 +24,7 @@ from strata.model import (
     Param,
     ParamType,
     Place,
+    Snapshots,
     Step,
     Value,
 )
@@ -319,6 +320,36 @@ echo "the rebuild on $mnt does not end ($(btrfs replace status -1 "$mnt")): wait
 exit 1"""
 )
 
+# $1 mount point, $2 UUID. Prints what the devices wrote, in bytes: the kernel counts sectors of 512
+# (Documentation/block/stat.rst). A balance says how many chunks it moved, and not how much was in them.
+_BALANCE = """\
+written() { cat "/sys/fs/btrfs/$1/devices"/*/stat | awk '{ sum += $7 } END { printf "%.0f", sum * 512 }'; }
+sync --file-system -- "$1" && before=$(written "$2") || exit 1
+btrfs balance start --full-balance "$1" >/dev/null && sync --file-system -- "$1" || exit 1
+echo "moved=$(($(written "$2") - before))\""""
+
+# $1 mount point, $2 number.
+_HOLD = 'btrfs subvolume snapshot -r "$1" "$1/.held$2" >/dev/null'
+
+# $1 mount point. What is deleted is freed in the background.
+_DROP = """\
+found=
+for snapshot in "$1"/.held[0-9]*; do
+  if [ -d "$snapshot" ]; then btrfs subvolume delete "$snapshot" >/dev/null || exit 1; found=yes; fi
+done
+[ -z "$found" ] || btrfs subvolume sync "$1" >/dev/null"""
+
+# $1 mount point, $2 UUID. What was written lately is only counted once it is on the disks.
+_LOOK_AT_HELD = """\
+sync --file-system -- "$1" || exit 1
+held=0 shared=0
+while [ -d "$1/.held$((held + 1))" ]; do held=$((held + 1)); done
+if [ "$held" -gt 0 ]; then
+  shared=$(btrfs filesystem du -s --raw "$1/.held1" | awk 'NR > 1 { printf "%.0f", $1 - $2 }') || exit 1
+fi
+room=$(cat "/sys/fs/btrfs/$2/allocation/data/bytes_used") || exit 1
+printf '%s\\n' "held=$held" "shared=$shared" "room=$room\""""
+
 # $1 mount point. Numbered on from the snapshots that are there.
 _SNAPSHOT = """\
 number=1
@@ -337,6 +368,18 @@ def _losable(spec: Call, count: int) -> list[int]:
 def _losable_of_any(spec: Call, inputs: int) -> int:
     """With raid10 of many pairs more could go, but not whichever they are."""
     return len(_losable(spec, inputs))
+
+
+def _holding(mount_point: str, place: Place) -> Snapshots:
+    """They go with the file system, so a visit has nothing to undo."""
+    return Snapshots(
+        take=lambda count: [
+            Step(sh(_HOLD, mount_point, str(number)), None, f"take snapshot {number} of {count}")
+            for number in range(1, count + 1)
+        ],
+        drop=sh(_DROP, mount_point, timeout_s=DAY_S),
+        look=sh(_LOOK_AT_HELD, mount_point, place.uuid, timeout_s=DAY_S),
+    )
 
 
 def _can(spec: Call, devices: Sequence[str], place: Place) -> Mapping[str, Ability]:
@@ -375,7 +418,7 @@ def _can(spec: Call, devices: Sequence[str], place: Place) -> Mapping[str, Abili
         ]
 
     def balance(count: int) -> list[Step]:
-        all_of_it = run("btrfs", "balance", "start", "--full-balance", mount_point, timeout_s=DAY_S)
+        all_of_it = sh(_BALANCE, mount_point, place.uuid, timeout_s=DAY_S)
         return [Step(all_of_it, None, "write everything anew") for _ in range(count)]
 
     return {
@@ -487,6 +530,7 @@ DRIVER = FileSystem(
     ask=_ask,
     answer=_answer,
     can=_can,
+    holding=_holding,
     losable=_losable_of_any,
     measure=_measure,
     measured=_measured,

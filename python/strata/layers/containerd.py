@@ -148,7 +148,9 @@ case $verb in
       >"$work/manifest.json"
     tar --create --file "$work.tar" --directory "$work" manifest.json config.json layer.tar || exit 1
     rm -rf -- "$work"
-    ctr images import --snapshotter "$snapshotter" "$work.tar"; status=$?
+    # containerd 2 imports in its daemon unless told otherwise, and unpacks there for no snapshotter but overlayfs.
+    ctr images import --help | grep -o -m 1 -e --local >"$d/import"
+    ctr images import $(cat "$d/import") --snapshotter "$snapshotter" "$work.tar"; status=$?
     rm -f -- "$work.tar"; exit $status ;;
   ready)
     if ! command -v buildah >/dev/null; then
@@ -166,7 +168,7 @@ case $verb in
     builder build --layers --no-cache --isolation oci --runtime runc --cgroup-parent "/$group/build" --network none \
       --pull-never --tag "localhost/$2" -- "$1" &&
       builder push "localhost/$2" "docker-archive:$tar:localhost/$2:latest" &&
-      ctr images import --snapshotter "$snapshotter" "$tar" >/dev/null; status=$?
+      ctr images import $(cat "$d/import") --snapshotter "$snapshotter" "$tar" >/dev/null; status=$?
     rm -f -- "$tar"; exit $status ;;
   forget) exec ctr images remove --sync "localhost/$1:latest" ;;
   create)
@@ -254,7 +256,7 @@ class ContainerdDriver:
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         _check(spec, below[0])
-        return provides(_made(below, place), below[0])
+        return provides(_made(below, place), below[0], str(spec["snapshotter"]))
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         _check(spec, below[0])

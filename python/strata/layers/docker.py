@@ -218,7 +218,7 @@ class DockerDriver:
             needs_quotas("docker", str(spec["driver"]), below[0])
         if spec["driver"] == "btrfs" and spec["base_size"] is not None:
             needs_quotas("docker", "btrfs", below[0], "btrfs(quotas)")
-        return provides(_made(below, place), below[0])
+        return provides(_made(below, place), below[0], str(spec["driver"]))
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         _check(spec, below[0])

@@ -22,6 +22,7 @@ from strata.model import (
     ParamType,
     Place,
     Provides,
+    Snapshots,
     Step,
 )
 from strata.units import format_size
@@ -178,8 +179,13 @@ class LvmDriver:
             size,
             ours=all(each.ours for each in below),
             name=group.full(VOLUME),
+            snapshots=Snapshots(
+                take=lambda count: _snapshot(spec, group, [_lvm.held(VOLUME, n + 1) for n in range(count)]),
+                drop=_lvm.drop_held(group, VOLUME),
+                look=sh(_LOOK_AT_HELD, group.mapped(_lvm.HELD)),
+            ),
             can={
-                "snapshot": lambda count: _snapshot(spec, group, count),
+                "snapshot": lambda count: _snapshot(spec, group, [f"held-{count}-{n + 1}" for n in range(count)]),
                 "degrade": lambda count: _degrade(spec, group, place, count),
                 "rebuild": lambda count: _rebuild(spec, group, count),
             },
@@ -321,13 +327,25 @@ def _expected(spec: Call, devices: int) -> dict[str, tuple[str, str | None]]:
 # ---------------------------------------------------------------- what conditions do to it
 
 
-def _snapshot(spec: Call, group: _lvm.Group, count: int) -> list[Step]:
+# $1 what precedes the number of a snapshot, as device mapper writes it. What a snapshot has copied is in its own room.
+# Source: Linux Documentation, admin-guide/device-mapper/snapshot.rst.
+_LOOK_AT_HELD = """\
+volume=$1 held=0 shared=0 room=0
+while state=$(dmsetup status "$volume$((held + 1))" 2>/dev/null) && [ -n "$state" ]; do
+  held=$((held + 1))
+  set -- $state
+  shared=$(($2 * 512)) room=$((room + ${4%%/*} * 512))
+done
+printf '%s\\n' "held=$held" "shared=$shared" "room=$room\""""
+
+
+def _snapshot(spec: Call, group: _lvm.Group, names: Sequence[str]) -> list[Step]:
     """Snapshots that share the room left free. Raises BadInput when nothing was left."""
     if spec["size"] is None and spec["snapshots"] is None:
         raise BadInput("lvm leaves no room for snapshots; write lvm(snapshots=SIZE), or a size= below all there is.")
-    steps = []
-    for number in range(1, count + 1):
-        name, share = f"held-{count}-{number}", f"{100 // (count - number + 1)}%FREE"
+    steps, count = [], len(names)
+    for number, name in enumerate(names, 1):
+        share = f"{100 // (count - number + 1)}%FREE"
         how = ("--snapshot", "--name", name, "--extents", share, group.full(VOLUME))
         steps.append(_lvm.make_volume(group, name, f"take snapshot {number} of {count}", *how))
     return steps

@@ -22,6 +22,7 @@ from strata.model import (
     ParamType,
     Place,
     Provides,
+    Snapshots,
     Step,
 )
 from strata.units import format_size
@@ -104,7 +105,8 @@ class LvmThinDriver:
             ours=all(each.ours for each in below),
             name=group.full(VOLUME),
             thin_pool=group.mapped(TPOOL),
-            can={"snapshot": lambda count: _snapshot(group, VOLUME, count)},
+            snapshots=_holding(group, VOLUME),
+            can={"snapshot": partial(_numbered, group, VOLUME)},
             split=lambda count: _split(group, size, count, ours=all(each.ours for each in below)),
         )
 
@@ -210,19 +212,47 @@ def _split(group: _lvm.Group, size: int | None, count: int, *, ours: bool) -> tu
         name = f"tenant-{number}"
         how = ("--type", "thin", "--virtualsize", _lvm.in_bytes(each), "--thinpool", POOL, "--name", name, group.name)
         steps.append(_lvm.make_volume(group, name, f"make the thin volume of tenant {number}", *how))
-        can = {"snapshot": partial(_snapshot, group, name)}
-        shares.append(Provides(Kind.BLOCK, group.path(name), each, ours=ours, name=group.full(name), can=can))
+        can = {"snapshot": partial(_numbered, group, name)}
+        path, full = group.path(name), group.full(name)
+        held = _holding(group, name)
+        shares.append(Provides(Kind.BLOCK, path, each, ours=ours, name=full, can=can, snapshots=held))
     return steps, shares
 
 
-def _snapshot(group: _lvm.Group, volume: str, count: int) -> list[Step]:
+# $1 pool and $2 volume as device mapper writes them, $3 group, $4 volume, the rest: settings and devices. The kernel
+# commits the metadata of the pool before it says how much is used.
+_LOOK_AT_HELD = """\
+pool=$1 mapped=$2 group=$3 volume=$4; shift 4
+held="vg_name=$group && origin=$volume && lv_name=~\\"held[0-9]+\\$\\""
+found=$(lvs --noheadings --options lv_name --select "$held" "$@") &&
+  table=$(dmsetup table "$pool") && used=$(dmsetup status "$pool") && state=$(dmsetup status "$mapped") || exit 1
+set -- $found; echo "held=$#"
+set -- $state; echo "shared=$(($4 * 512))"
+set -- $used; used=${6%%/*}
+set -- $table; echo "room=$((used * $6 * 512))\""""
+
+
+def _holding(group: _lvm.Group, volume: str) -> Snapshots:
+    mapped = group.mapped(volume.replace("-", "--"))
+    return Snapshots(
+        take=lambda count: _snapshot(group, volume, [_lvm.held(volume, number + 1) for number in range(count)]),
+        drop=_lvm.drop_held(group, volume),
+        look=group.script(_LOOK_AT_HELD, group.mapped(TPOOL), mapped, group.name, volume),
+    )
+
+
+def _numbered(group: _lvm.Group, volume: str, count: int) -> list[Step]:
+    before = "" if volume == VOLUME else f"{volume}-"
+    return _snapshot(group, volume, [f"{before}held-{count}-{number + 1}" for number in range(count)])
+
+
+def _snapshot(group: _lvm.Group, volume: str, names: Sequence[str]) -> list[Step]:
     """Thin snapshots. They stay inactive, as LVM leaves them: their blocks are shared all the same, and nothing finds
     a second file system with the same UUID."""
     steps = []
-    for number in range(1, count + 1):
-        name = f"held-{count}-{number}" if volume == VOLUME else f"{volume}-held-{count}-{number}"
+    for number, name in enumerate(names, 1):
         how = ("--snapshot", "--name", name, group.full(volume))
-        steps.append(_lvm.make_volume(group, name, f"take snapshot {number} of {count}", *how))
+        steps.append(_lvm.make_volume(group, name, f"take snapshot {number} of {len(names)}", *how))
     return steps
 
 

@@ -143,14 +143,17 @@ echo "the array is still there ($found): end what uses it, then clean up again" 
 exit 1"""
 )
 
-# $1 array, $2 its UUID as mdadm writes it, the rest: members. udev may have put it together already, or may yet; what
-# was lost is in neither.
+# $1 array, $2 its UUID as mdadm writes it, the rest: members. udev may have put it together already, or may yet; where
+# one is missing it holds the rest in an inactive array (mdadm --incremental), and they are busy. What was lost is out.
 _ASSEMBLE = (
     SETTLE
     + """\
-array=$1 uuid=$2; shift 2
-settle
+array=$1 uuid=$2; shift 2; settle
 if [ -b "$array" ]; then exit 0; fi
+for device in $(readlink -f -- "$@"); do for held in "/sys/class/block/${device##*/}/holders"/md*; do
+  [ "$(cat "$held/md/array_state" 2>&1)" = inactive ] || continue
+  mdadm --examine --export "$device" | grep -qF "$uuid" && mdadm --quiet --stop "/dev/${held##*/}"
+done; done
 exec mdadm --quiet --assemble --run --uuid="$uuid" "$array" "$@\""""
 )
 

@@ -189,7 +189,7 @@ class PodmanDriver:
             needs_filesystem("podman", str(spec["driver"]), below[0], str(spec["driver"]))
         if spec["driver"] == "overlay" and spec["base_size"] is not None:
             needs_quotas("podman", "overlay", below[0])
-        return provides(_made(below, place), below[0])
+        return provides(_made(below, place), below[0], str(spec["driver"]))
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         made = _made(below, place)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
-from strata.layers import _limits
+from strata.layers import _limits, _qcow2_snapshots
 from strata.layers._daemon import FIND, SHOWN, UNMARKED, direct_differences, end
 from strata.layers._device import fields, first, io_uring_reasons, module_reasons
 from strata.layers._loop import ATTACH_WITHOUT_DISCARDS, DETACH_AND_REMOVE, SHOW
@@ -45,6 +47,7 @@ INFO = LayerInfo(
     accepts=frozenset({Kind.BLOCK, Kind.IMAGE}),
     provides=Kind.BLOCK,
     deployed=False,
+    offers=frozenset({"snapshot"}),
     tools={
         **dict.fromkeys(("qemu-storage-daemon", "qemu-nbd"), "qemu-utils"), "nbdfuse": "libnbd-bin",
         "modprobe": "kmod", "losetup": "mount", "umount": "mount", "env": "coreutils", "grep": "grep",
@@ -131,7 +134,12 @@ class QsdDriver:
         return reasons
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        return Provides(Kind.BLOCK, _device(place), below[0].size_bytes, ours=below[0].ours)
+        given = Provides(Kind.BLOCK, _device(place), below[0].size_bytes, ours=below[0].ours)
+        if not _has_monitor(spec, below[0]):
+            return given
+        snapshots = _qcow2_snapshots.holding(place, f"{place.name}.qmp", below[0].path)
+        can = {"snapshot": partial(_qcow2_snapshots.numbered, place, f"{place.name}.qmp")}
+        return replace(given, snapshots=snapshots, can=can)
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         option, number, device = _number_option(spec), _number_file(place), _device(place)
@@ -257,9 +265,22 @@ def _arguments(spec: Call, below: Provides, place: Place) -> tuple[str, ...]:
         *("qemu-storage-daemon", "--daemonize", number),
         *group,
         *(word for node in nodes for word in ("--blockdev", json.dumps(node))),
+        *(_monitor(place) if _has_monitor(spec, below) else ()),
         *("--nbd-server", f"addr.type=unix,addr.path={_socket(place)}"),
         *("--export", json.dumps({**export, "writethrough": cache in THROUGH})),
     )
+
+
+def _has_monitor(spec: Call, below: Provides) -> bool:
+    """Whether it can be told to take snapshots in the image. QEMU takes none of a node that has another above it, as
+    one that limits has."""
+    qcow2 = below.kind is Kind.IMAGE and below.name == "qcow2"
+    return qcow2 and spec["export"] == "fuse" and _limits.throttle_group(spec) is None
+
+
+def _monitor(place: Place) -> tuple[str, ...]:
+    socket = f"socket,id=monitor,path={place.name}.qmp,server=on,wait=off"
+    return ("--chardev", socket, "--monitor", "chardev=monitor")
 
 
 def _loop_differences(seen: Sequence[Completed]) -> list[str]:

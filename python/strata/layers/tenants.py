@@ -82,13 +82,17 @@ def _divided(spec: Call, whole: Provides) -> tuple[list[Step], list[Provides]]:
                 "tenants cannot share this block device; put lvm or lvmthin on it, which give each a volume, or a file "
                 "system, which gives each a directory."
             )
+        if whole.held:
+            raise BadInput(
+                "tenants get a volume each, and the snapshots below are of another one; put snapshot above tenants."
+            )
         return whole.split(count)
     # Each gets an equal part of the room as far as the plan goes; nothing holds it to that.
     size = None if whole.size_bytes is None else whole.size_bytes // count
     names = [f"{whole.path}/tenant-{number}" for number in range(1, count + 1)]
     steps = [make_directory(path, f"make the directory of tenant {number}") for number, path in enumerate(names, 1)]
     # What can be done to the file system is done to all of it, so only below the fork.
-    return steps, [replace(whole, path=path, size_bytes=size, can={}) for path in names]
+    return steps, [replace(whole, path=path, size_bytes=size, can={}, snapshots=None) for path in names]
 
 
 DRIVER = TenantsDriver()

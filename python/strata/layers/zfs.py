@@ -16,6 +16,7 @@ from strata.layers._zfs import (
     ask_properties,
     choice,
     chosen,
+    holding,
     load_module,
     power_of_two,
     properties_of,
@@ -79,7 +80,8 @@ INFO = LayerInfo(
               default=0, minimum=0, group="pool"),
         Param("l2arc", ParamType.INT, "so many of the inputs, the last, cache reads",
               default=0, minimum=0, group="pool"),
-        Param("ashift", ParamType.INT, "sector size as a power of two; ZFS asks the devices", minimum=9, maximum=16,
+        Param("ashift", ParamType.INT, "sector size as a power of two; ZFS asks the devices: 9 for loop devices, which "
+              "say 512 bytes, 12 for disks that say 4 KiB; give it to compare the two", minimum=9, maximum=16,
               group="pool"),
         *(each.param for each in PROPERTIES),
         Param("prefetch", ParamType.FLAG, "read ahead; off is set for the whole machine (zfs_prefetch_disable)",
@@ -318,6 +320,7 @@ class ZfsDriver:
             name=place.name,
             filesystem="zfs",
             can={"degrade": degrade, "rebuild": rebuild, "snapshot": lambda count: snapshots(place.name, count)},
+            snapshots=holding(place.name),
         )
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:

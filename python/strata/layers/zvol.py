@@ -12,6 +12,7 @@ from strata.layers._zfs import (
     TOOLS,
     ask_properties,
     chosen,
+    holding,
     power_of_two,
     properties_of,
     property_differences,
@@ -88,6 +89,7 @@ class ZvolDriver:
             _size_bytes(spec, below[0]),
             name=volume,
             can={"snapshot": lambda count: snapshots(volume, count)},
+            snapshots=holding(volume),
         )
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
@@ -141,6 +143,11 @@ class ZvolDriver:
 def _volume(pool: Provides, place: Place) -> str:
     if pool.name is None:
         raise BadInput("zvol has to stand on zfs itself, and something stands between them; put it right on the pool.")
+    if pool.held:
+        raise BadInput(
+            "zvol makes a volume beside the root data set of the pool, and snapshots of that have nothing of it; put "
+            "snapshot above zvol."
+        )
     return f"{pool.name}/{place.name}"
 
 

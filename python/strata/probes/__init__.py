@@ -1,7 +1,7 @@
 """Features proven by doing them, one file each: a script that tries it on a fresh stack, and what it shows. Pure.
 
 A file that does not start with `_` exports `PROBE`. The scripts print NAME=VALUE lines and end well also where there is
-no such feature: a script that ends badly says nothing of the stack. They take away what they made.
+no such feature: a script that ends badly says nothing of the stack. What they made is removed by `_undo.py`.
 """
 
 from __future__ import annotations

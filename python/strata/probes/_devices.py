@@ -31,15 +31,18 @@ DEVICE: for my $device (@ARGV) {
 }
 """
 
+POOL_OF = 'pool_of() { echo "$1" | cut -d / -f 4; }\n'
+"""A function of the shell: the pool that /dev/zvol/... is of."""
+
 DEVICES = (
-    "LOOK=$(cat <<'PERL'\n"
+    POOL_OF
+    + "LOOK=$(cat <<'PERL'\n"
     + _LOOK
     + """\
 PERL
 )
-# Those of pool $1, and of the pool that /dev/zvol/... is of.
+# Those of pool $1.
 pool_disks() { zpool status -P "$1" | sed -n 's|^[[:space:]]*\\(/dev/[^[:space:]]*\\) .*|\\1|p'; }
-pool_of() { echo "$1" | cut -d / -f 4; }
 # Devices that the file system of directory $1 lies on; where it lies on an array of md, the array.
 devices() {
   case $fs in

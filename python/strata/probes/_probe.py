@@ -26,7 +26,7 @@ class Probe:
     name: str  # of the feature, as documents call it
     about: str
     accepts: frozenset[Kind]
-    # $1: a fresh directory, or a device whose content may be overwritten; $2: a directory for notes, if it is there
+    # $1: a fresh directory, or a device whose content may be overwritten; $2: holds its notes (_undo.py)
     script: str
     judge: Callable[[Mapping[str, str]], Finding]  # of the lines that it printed
     metrics: tuple[Metric, ...] = ()
@@ -47,6 +47,16 @@ def number(found: Mapping[str, str], name: str) -> float | None:
     return float(value) if re.fullmatch(r"-?\d{1,19}(\.\d{1,9})?", value) else None
 
 
+def full(said: str) -> bool:
+    """Whether it was for want of room that a program was refused: by a quota (EDQUOT) or by what is full (ENOSPC)."""
+    return "Disk quota exceeded" in said or "No space left on device" in said
+
+
+def unreadable(said: str) -> bool:
+    """Whether it was the data that a program could not read (EIO)."""
+    return "Input/output error" in said
+
+
 MEMORY = Metric("saver_memory_bytes", "bytes", "lower", "memory that it says it holds to save room")
 """Of probes that call `saver_memory`."""
 
@@ -59,16 +69,18 @@ def memory(found: Mapping[str, str]) -> tuple[dict[str, float], str]:
     return {MEMORY.name: held}, f", and it holds {human_size(round(held))} of memory"
 
 
-SHELL = """\
+NOTES = "probe"
+"""The directory of its own in which a probe keeps notes: where it is, there may be something to undo."""
+
+SHELL = (
+    f"notes=$2/{NOTES}"
+    """
+[ -d "$notes" ] || exit 1
 say() { echo "$1=$2"; }
 # What a program said, on one line.
 line() { tr '\\n' ' ' | sed 's/ *$//'; }
 now() { date +%s%N; }
 since() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.6f", (b - a) / 1e9 }'; }
-# A directory for notes, removed at the end: in the trial's own ($2), else under a name that nobody can guess.
-if [ -d "${2:-}" ]; then notes=$2; else notes=/tmp; fi
-notes=$(mktemp --directory "$notes/strata-probe-XXXXXXXXXX") || exit 1
-trap 'rm -rf --one-file-system -- "$notes"' EXIT
 LVM='devices { use_devicesfile=0 scan_lvs=1 hints="none" } backup { backup=0 archive=0 } activation { monitoring=0 }'
 fs= source=
 if [ -d "$1" ]; then
@@ -84,6 +96,10 @@ volume() {
   mapped=$(cat "/sys/class/block/$(basename -- "$(readlink -f -- "$source")")/dm/name" 2>/dev/null) || return 0
   lvs --config "$LVM" --noheadings --options vg_name,lv_name,segtype,pool_lv "/dev/mapper/$mapped" 2>/dev/null || true
 }
+# What is read next comes from the devices. ZFS has a memory of its own: what is read on it is made without that.
+cold() { sync --file-system -- "$1"; echo 3 >/proc/sys/vm/drop_caches; }
+# NAME=yes where the rest, a command, succeeds, else NAME=no.
+shown() { shown=$1; shift; if "$@"; then say "$shown" yes; else say "$shown" no; fi; }
 # Bytes in use of the file system.
 used() {
   sync --file-system -- "$1"
@@ -125,10 +141,11 @@ lay() {
   laid=$((size * 1048576))
 }
 """
-"""What the scripts share. Sets `fs` and `source` from $1, and `notes`, a directory of its own."""
+)
+"""What the scripts share. Sets `fs` and `source` from $1, and `notes`; what is made is removed by `UNDO` (_undo.py)."""
 
 TOOLS = {
     "findmnt": "util-linux",
-    **dict.fromkeys(("df", "dd", "head", "sync", "date", "readlink", "stat", "mktemp"), "coreutils"),
+    **dict.fromkeys(("df", "dd", "head", "sync", "date", "readlink", "stat"), "coreutils"),
     "awk": "mawk",
 }

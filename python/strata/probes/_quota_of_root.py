@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from strata.probes._probe import MIB, SHELL, TOOLS, Finding, number
-from strata.probes._quota import LIMIT_MIB, LIMITED, OVER, TRIED_MIB
+from strata.probes._quota import LIMIT_MIB, LIMITED, OVER, TRIED_MIB, refusal
 
 _WAYS = {"nested": "through a subvolume of his own", "project": "after he took the project off a directory"}
 
@@ -16,11 +16,13 @@ mkdir project || exit 1
 chattr -P -p 0 project 2>/dev/null || rmdir project
 btrfs subvolume create nested >/dev/null 2>&1
 fill() {
-  n=0
-  while [ "$n" -lt TRIED ] && dd if=/dev/urandom of="$1/$n" bs=1M count=1 iflag=fullblock && sync --file-system "$1"; do
+  n=0 said=
+  while [ "$n" -lt TRIED ]; do
+    said=$(dd if=/dev/urandom of="$1/$n" bs=1M count=1 iflag=fullblock status=none 2>&1 && sync --file-system "$1" 2>&1)
+    [ $? = 0 ] || break
     n=$((n + 1))
-  done 2>/dev/null
-  echo "$2=$((n * 1048576))"
+  done
+  echo "$2=$((n * 1048576))"; echo "$2_refused=$(echo $said)"
 }
 fill . plain
 for way in nested project; do if [ -d "$way" ]; then fill "$way" "$way"; fi; done"""
@@ -31,10 +33,11 @@ _SCRIPT = (
     + """\
 dir=$1 inner='INNER'
 limited >"$dir/limited"
-if grep -q '^method=none' "$dir/limited"; then cat "$dir/limited"; remove; exit 0; fi
+if grep -q '^method=none' "$dir/limited"; then cat "$dir/limited"; exit 0; fi
 chown OWNER:OWNER "$dir/tenant" || exit 1
 (cd "$dir/tenant" && exec ROOT sh -c "$inner") 2>"$dir/refused" || say said "$(line <"$dir/refused")"
-remove"""
+# beside the tenant's part there is room
+shown outside fill "$dir/outside" 1 2>/dev/null"""
 )
 
 TRIED_BYTES = 2 * TRIED_MIB * MIB
@@ -60,4 +63,6 @@ def judged(found: Mapping[str, str], who: str, figure: str) -> Finding:
         f", {value / MIB:.0f} of it {_WAYS[way]}" for way, value in wrote.items() if value and way != "plain"
     )
     why = f"of {LIMIT_MIB} MiB that were allowed, {who} wrote {total / MIB:.0f} MiB{ways}"
-    return Finding(total <= OVER * LIMIT_MIB * MIB, why, {figure: total})
+    if total > OVER * LIMIT_MIB * MIB:
+        return Finding(False, why, {figure: total})
+    return refusal(found.get("plain_refused", ""), found.get("outside"), total, why, {figure: total})

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 SMALL_MIB, LARGE_MIB = 384, 512
 VOLUME_SMALL_MIB, VOLUME_LARGE_MIB = 32, 48
 
-# Sets `method`, and the functions: make SIZE, resize SIZE, bytes, remove; `file` is where data are put, "" on a volume.
+# Sets `method` and functions: make SIZE, bytes, fill_it, sum_it, try. `file` is where data are put, "" on a volume.
+# `reopen` closes it and takes away what is in memory, and the file below is cut to `cut`: what was given up is gone.
 RESIZE = (
     """\
 target=$1 small=SMALL large=LARGE
 set -- $(volume)
-method=none loop= box=$notes/box file=
+method=none loop= box=$notes/box file= cut=
 if [ -b "$target" ]; then
   small=VOLUME_LESS large=VOLUME_MORE
   case $target in
@@ -36,7 +37,7 @@ lvm() { word=$1; shift; "$word" -qq --config "$LVM" "$@"; }
 make() {
   case $method in
     thin | lvm) lvm lvcreate --yes --wipesignatures n $how "$1m" --name strata-probe "$group" ;;
-    zvol) zfs create -s -V "$1M" "$name" && udevadm settle ;;
+    zvol) zfs create -s -V "$1M" -o primarycache=none "$name" && udevadm settle ;;
     zfs)
       mkdir "$box" && truncate --size "$1M" "$box/disk" || return 1
       zpool create -o cachefile=none -O mountpoint="$box/mnt" strata-probe "$box/disk" || return 1
@@ -50,19 +51,26 @@ make() {
       esac && mkdir "$box" && mount "$loop" "$box" && file=$box/file ;;
   esac
 }
+reopen() {
+  case $method in
+    thin | lvm)
+      udevadm settle
+      lvm lvchange --yes --activate n "$group/strata-probe" && lvm lvchange --yes --activate y "$group/strata-probe" ;;
+    zvol) udevadm settle; blockdev --flushbufs "$device" ;;
+    zfs) zpool export strata-probe && zpool import -d "$box" -o cachefile=none strata-probe ;;
+    *)
+      if mountpoint --quiet "$box"; then umount "$box" || return 1; fi
+      losetup --detach "$loop" || return 1
+      [ -z "$cut" ] || truncate --size "$cut" "$target/disk" || return 1
+      sync --file-system -- "$target"; echo 3 >/proc/sys/vm/drop_caches
+      loop=$(losetup --find --show "$target/disk") && mount "$loop" "$box" ;;
+  esac
+}
 bytes() {
   case $method in
     thin | lvm | zvol) blockdev --getsize64 "$device" ;;
     zfs) zpool list -H -p -o size strata-probe ;;
     *) df --block-size=1 --output=size "$box" | tail -n 1 | tr -d ' ' ;;
-  esac
-}
-remove() {
-  case $method in
-    thin | lvm) udevadm settle; lvm lvremove --force "$group/strata-probe" ;;
-    zvol) udevadm settle; zfs destroy -R "$name" ;;
-    zfs) zpool destroy -f strata-probe; rm -rf --one-file-system "$box" ;;
-    *) umount "$box"; rmdir "$box"; losetup --detach "$loop"; rm -f -- "$target/disk" ;;
   esac
 }
 fill_it() {
@@ -81,12 +89,17 @@ try() {
   sum=$(sum_it)
   say before "$(bytes)"
   start=$(now)
-  if resize 2>"$notes/said"; then say seconds "$(since "$start")"
+  if resize 2>"$notes/said"; then say seconds "$(since "$start")"; cut=${smaller:-}
   else say said "$(line <"$notes/said")"
   fi
-  say after "$(bytes)"
-  if [ "$(sum_it)" = "$sum" ]; then say same yes; else say same no; fi
   exec 7<&-
+  opened ''
+}
+# What is there after it was closed and opened again; $1 precedes the names.
+opened() {
+  if ! reopen 2>"$notes/closed"; then say "${1}same" closed; say closed "$(line <"$notes/closed")"; exit 0; fi
+  say "${1}after" "$(bytes)"
+  if [ "$(sum_it)" = "$sum" ]; then say "${1}same" yes; else say "${1}same" no; fi
 }
 """
     .replace("SMALL", str(SMALL_MIB))
@@ -97,6 +110,17 @@ try() {
 """After `SHELL`."""
 
 
+def lost(found: Mapping[str, str], same: str) -> str | None:
+    """What became of the data, where they are not as they were."""
+    match found.get(same):
+        case "no":
+            return "its data changed"
+        case "closed":
+            return f"it could not be opened again: {found.get('closed') or 'without a word'}"
+        case _:
+            return None
+
+
 def denied(found: Mapping[str, str]) -> bool:
     """Whether it is the machine that refuses, as a container does of what may change a file system's size."""
     return any(word in found.get("said", "") for word in ("Permission denied", "Operation not permitted"))
@@ -105,7 +129,8 @@ def denied(found: Mapping[str, str]) -> bool:
 ON = {"thin": "a thin volume", "lvm": "a volume", "zvol": "a volume of the pool", "zfs": "a pool on a file"}
 
 TOOLS = {
-    "losetup": "mount",
+    **dict.fromkeys(("losetup", "mount", "umount"), "mount"),
+    "mountpoint": "util-linux",
     **dict.fromkeys(("sha256sum", "dd", "truncate"), "coreutils"),
     "blockdev": "util-linux",
 }

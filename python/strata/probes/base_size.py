@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from strata.model import Kind, Metric
 from strata.probes._engine import ENGINE, TOOLS
-from strata.probes._probe import MIB, SHELL, Finding, Probe, number
+from strata.probes._probe import MIB, SHELL, Finding, Probe, full, number
 
 _MOST_MIB = 640
 _NEAR = 0.5  # refusal above this part of it says something: the image counts, and what the file system keeps
@@ -54,7 +54,7 @@ def judge(found: Mapping[str, str]) -> Finding:
     figures = {"grown_bytes": grown}
     if grown > _OVER * base:
         return Finding(False, why, figures)
-    if found.get("refused") and grown >= _NEAR * base:
+    if full(found.get("refused", "")) and grown >= _NEAR * base:
         return Finding(True, f"{why}, then: {found['refused']}", figures)
     return Finding(None, f"{why}, and was stopped by something else: {found.get('refused') or 'nothing'}")
 

@@ -20,25 +20,23 @@ case ${3:-} in
 esac
 make() { lvm lvcreate --yes --wipesignatures n $how --name strata-probe "$1"; }
 device=/dev/${1:-}/strata-probe
-remove() { udevadm settle; lvm lvremove --force "$1/strata-probe"; }
 case $fs:$target in
   zfs:* | *:/dev/zvol/*)
     method=zfs pool=${source%%/*} how=
     case $target in /dev/zvol/*) pool=${target#/dev/zvol/}; pool=${pool%%/*} ;; esac
     device=/dev/zvol/$pool/strata-probe
-    make() { zfs create -s -V 32M "$pool/strata-probe" && udevadm settle; }
-    remove() { udevadm settle; zfs destroy "$pool/strata-probe"; } ;;
+    make() { zfs create -s -V 32M "$pool/strata-probe" && udevadm settle; } ;;
 esac
 if [ -b "$target" ]; then say own yes; fi
 say method "$method"
 [ "$method" != none ] || exit 0
 if make "$@" 2>"$notes/said"; then
-  if [ -b "$device" ] && dd if=/dev/zero of="$device" bs=4096 count=1 oflag=direct status=none; then
-    say device yes
-  else
-    say device no
-  fi
-  remove "$@"
+  fill "$notes/data" 1
+  written() {
+    [ -b "$device" ] && dd if="$notes/data" of="$device" bs=4096 count=1 oflag=direct status=none &&
+      blockdev --flushbufs "$device" && cmp -s -n 4096 -- "$notes/data" "$device"
+  }
+  shown device written
 else
   say said "$(line <"$notes/said")"
 fi"""
@@ -48,6 +46,10 @@ fi"""
 def judge(found: Mapping[str, str]) -> Finding:
     if found.get("device") == "yes":
         return Finding(True, f"by {found.get('method')} a second volume was made, a block device that could be written")
+    if found.get("device") == "no":
+        return Finding(
+            False, f"by {found.get('method')} a second volume was made, and does not hold what is written to it"
+        )
     if found.get("own") == "yes":
         return Finding(True, "it is a block device itself; nothing here makes a second one")
     if found.get("method") == "none":
@@ -63,5 +65,5 @@ PROBE = Probe(
     accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
     script=_SCRIPT,
     judge=judge,
-    tools={"dd": "coreutils", **TOOLS},
+    tools={"dd": "coreutils", "blockdev": "util-linux", "cmp": "diffutils", **TOOLS},
 )

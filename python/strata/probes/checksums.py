@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from strata.model import Kind
 from strata.probes._devices import DEVICES
 from strata.probes._devices import TOOLS as OF_DEVICES
-from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
+from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number, unreadable
 
 _DATA_MIB = 4
 
@@ -23,7 +23,12 @@ sum=$(sha256sum <"$file")
 used "$dir" >/dev/null
 places "$file" "$dir" >"$notes/places" || exit 1
 say hits "$(wc -l <"$notes/places")"
-while read -r device offset; do spoil "$device" "$offset" || exit 1; done <"$notes/places"
+dd if="$file" of="$notes/old" bs=4096 count=1 status=none
+while read -r device offset; do
+  spoil "$device" "$offset" || exit 1
+  forget "$device"
+  if same "$device" "$offset" "$notes/old"; then say unspoiled "$device"; fi
+done <"$notes/places"
 # what was right may come from memory at first
 for again in 1 2 3; do
   forget $(devices "$dir")
@@ -41,13 +46,17 @@ def judge(found: Mapping[str, str]) -> Finding:
     hits = number(found, "hits")
     if not hits:
         return Finding(None, "the bytes of the file are not on the devices below as they were written")
+    if "unspoiled" in found:
+        return Finding(None, f"{found['unspoiled']} kept the bytes that were to be changed")
     places = "one place" if hits == 1 else f"{hits:.0f} places"
     what = f"4 KiB of a file were changed in {places} below, and reading it "
     match found.get("read"):
         case "changed":
             return Finding(False, what + "gave what was changed")
+        case "refused" if unreadable(found.get("said", "")):
+            return Finding(True, what + f"was refused: {found['said']}")
         case "refused":
-            return Finding(True, what + f"was refused: {found.get('said') or 'without a word'}")
+            return Finding(None, what + f"failed for another reason: {found.get('said') or 'without a word'}")
         case "same":
             return Finding(None, what + "gave the right data: another copy of them is elsewhere")
         case _:

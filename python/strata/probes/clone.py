@@ -35,8 +35,13 @@ if [ -f "$1" ]; then
     }
     [ "$size" = SMALL ] && which=small || which=large
     say "${which}_seconds" "$(since "$start")"
-    has_pattern "$image.copy" "$format" 1 || exit 1
     say "${which}_bytes" "$(($(used "$dir") - before))"; say "${which}_mib" "$size"
+    cold "$dir"
+    shown same has_pattern "$image.copy" "$format" 1
+    qemu-io -f "$format" -c "write -P 2 0 1M" -c flush -- "$image.copy" >/dev/null || exit 1
+    cold "$dir"
+    own() { has_pattern "$image.copy" "$format" 2 && has_pattern "$image" "$format" 1; }
+    shown own own
     rm -f -- "$image" "$image.copy" "$image.said"
   done
   exit 0
@@ -45,11 +50,34 @@ dir=$1; shift
 copy() {
   case $method in
     reflink) cp --reflink=always -- "$dir/original" "$dir/copy" ;;
-    zfs) zfs snapshot "$source/probe@one" && zfs clone "$source/probe@one" "$source/copy" ;;
+    zfs)
+      zfs snapshot "$source/probe@one" &&
+        zfs clone -o primarycache=none -o mountpoint="$dir/clone" "$source/probe@one" "$source/copy" ;;
     thin) lvcreate -qq --yes --config "$LVM" --snapshot --name strata-probe "$1/$2" ;;
   esac
 }
+# Where the copy of the file is, which a clone of a volume shows when it is mounted.
+find_copy() {
+  original=$dir/original
+  case $method in
+    reflink) copy=$dir/copy ;;
+    zfs) original=$dir/zfs/original copy=$dir/clone/original ;;
+    thin)
+      lvchange -qq --yes --config "$LVM" --activate y --ignoreactivationskip "$1/strata-probe" || return 1
+      mkdir -p -- "$dir/clone" || return 1
+      mount $([ "$fs" != xfs ] || echo -o nouuid) "/dev/$1/strata-probe" "$dir/clone" || return 1
+      copy=$(find "$dir/clone" -name original -type f | head -n 1) ;;
+  esac
+}
+# What is written to the copy is in it, and not in the original.
+own() {
+  head --bytes 4096 "$original" >"$notes/old"; fill "$notes/new" 1
+  dd if="$notes/new" of="$copy" bs=4096 count=1 conv=notrunc status=none || return 1
+  cold "$original"; cold "$copy"
+  cmp -s -n 4096 -- "$notes/new" "$copy" && cmp -s -n 4096 -- "$notes/old" "$original"
+}
 remove() {
+  if [ "$method" = thin ]; then umount "$dir/clone" || return 1; fi
   case $method in
     reflink) rm -f -- "$dir/copy" ;;
     zfs) zfs destroy -R "$source/probe" ;;
@@ -78,7 +106,8 @@ large=LARGE
 [ "$(df --block-size=1M --output=avail "$dir" | tail -n 1)" -ge $((large * 5 / 2)) ] || large=LESS
 for size in SMALL "$large"; do
   if [ "$method" = zfs ]; then
-    zfs create -o mountpoint="$dir/zfs" "$source/probe" && grow "$dir/zfs/original" "$size" || exit 1
+    zfs create -o primarycache=none -o mountpoint="$dir/zfs" "$source/probe" || exit 1
+    grow "$dir/zfs/original" "$size"
   else
     grow "$dir/original" "$size"
   fi
@@ -88,6 +117,10 @@ for size in SMALL "$large"; do
   say "${which}_seconds" "$(since "$start")"
   say "${which}_bytes" "$(($(used "$dir") - before))"
   say "${which}_mib" "$size"
+  find_copy "$@" || exit 1
+  cold "$original"; cold "$copy"
+  shown same cmp -s -- "$original" "$copy"
+  shown own own
   remove "$@" || exit 1
 done
 rm -f -- "$dir/original\""""
@@ -113,6 +146,12 @@ def judge(found: Mapping[str, str]) -> Finding:
     )
     if size < LARGE_MIB:
         why += f" (for {LARGE_MIB} MiB there was no room)"
+    if found.get("same") == "no":
+        return Finding(False, f"{why}, and it is not what the original is")
+    if found.get("own") == "no":
+        return Finding(False, f"{why}, and what is written to it is not in it alone")
+    if flat and shared and (found.get("same"), found.get("own")) != ("yes", "yes"):
+        return Finding(None, f"{why}; the probe does not say what was in it")
     return Finding(flat and shared, why, {"clone_s": large, "clone_bytes": max(grown, 0.0)})
 
 
@@ -127,5 +166,5 @@ PROBE = Probe(
         Metric("clone_bytes", "bytes", "lower", "room that it took"),
     ),
     data_bytes=2 * _LESS_MIB * MIB,
-    tools={"cp": "coreutils", **OF_IMAGES, **TOOLS},
+    tools={"cp": "coreutils", "cmp": "diffutils", "mount": "mount", **OF_IMAGES, **TOOLS},
 )

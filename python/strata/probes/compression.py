@@ -20,10 +20,13 @@ before=$(stored "$dir" "$@")
 head --bytes DATAM /dev/urandom 1<>"$dir/random"
 random=$(stored "$dir" "$@")
 # Every line another: nothing here is equal to anything else in whole blocks.
-seq -f 'line %.0f of a text that compresses' 1 9999999 | head --bytes DATAM 1<>"$dir/text"
+lines() { seq -f 'line %.0f of a text that compresses' 1 9999999 | head --bytes DATAM; }
+lines 1<>"$dir/text"
 text=$(stored "$dir" "$@")
 say random "$((random - before + laid))"
 say text "$((text - random + laid))"
+cold "$dir"
+shown same [ "$(sha256sum <"$dir/text")" = "$(lines | sha256sum)" ]
 say memory "$(saver_memory "$@")"
 rm -f -- "$dir/random" "$dir/text\""""
 ).replace("DATA", str(_DATA_MIB))
@@ -38,6 +41,8 @@ def judge(found: Mapping[str, str]) -> Finding:
             None, f"{_DATA_MIB} MiB that do not compress took {random / MIB:.1f} MiB, so the count says nothing"
         )
     why = f"{_DATA_MIB} MiB of text took {text / MIB:.1f} MiB, as many random bytes {random / MIB:.1f} MiB"
+    if found.get("same") != "yes":
+        return Finding(False if found.get("same") == "no" else None, f"{why}, and the text does not read as it was")
     figures, held = memory(found)
     return Finding(text < _SHARE * _DATA_MIB * MIB, why + held, {"compressed_bytes": max(text, 0.0), **figures})
 
@@ -50,6 +55,6 @@ PROBE = Probe(
     judge=judge,
     metrics=(Metric("compressed_bytes", "bytes", "lower", "what 32 MiB of text took"), MEMORY),
     data_bytes=3 * _DATA_MIB * MIB,
-    tools={"seq": "coreutils", **TOOLS},
+    tools={"seq": "coreutils", "sha256sum": "coreutils", **TOOLS},
     own_files_only=True,
 )

@@ -24,6 +24,7 @@ say hits "$(wc -l <"$notes/places")"
 dd if=/dev/urandom of="$dir/file" bs=4096 count=1 conv=notrunc,fsync status=none
 used "$dir" >/dev/null
 forget $(devices "$dir")
+if cmp -s -n 4096 -- "$notes/old" "$dir/file"; then say changed no; fi
 while read -r device offset; do
   if same "$device" "$offset" "$notes/old"; then say old there; else say old gone; fi
 done <"$notes/places"
@@ -34,6 +35,8 @@ rm -f "$dir/file\""""
 def judge(found: Mapping[str, str]) -> Finding:
     if not number(found, "hits"):
         return Finding(None, "the bytes of the file are not on the devices below as they were written")
+    if found.get("changed") == "no":
+        return Finding(None, "4 KiB of a file were changed, it was said, but it reads as before")
     match found.get("old"):
         case "there":
             return Finding(True, "4 KiB of a file were changed, and the old ones are still where they were")

@@ -24,6 +24,8 @@ dd if="$dir/first" of="$dir/second" bs=1M conv=notrunc status=none
 second=$(stored "$dir" "$@")
 say first "$((first - before + laid))"
 say second "$((second - first + laid))"
+cold "$dir"
+shown same cmp -s -- "$dir/first" "$dir/second"
 say memory "$(saver_memory "$@")"
 rm -f -- "$dir/first" "$dir/second\""""
 ).replace("DATA", str(_DATA_MIB))
@@ -36,6 +38,8 @@ def judge(found: Mapping[str, str]) -> Finding:
     if first < 0.8 * _DATA_MIB * MIB:
         return Finding(None, f"{_DATA_MIB} MiB that were new took {first / MIB:.1f} MiB, so the count says nothing")
     why = f"{_DATA_MIB} MiB of random bytes took {first / MIB:.1f} MiB, the same again {second / MIB:.1f} MiB"
+    if found.get("same") != "yes":
+        return Finding(False if found.get("same") == "no" else None, f"{why}, and the two do not read the same")
     figures, held = memory(found)
     return Finding(second < _SHARE * _DATA_MIB * MIB, why + held, {"second_bytes": max(second, 0.0), **figures})
 
@@ -48,6 +52,6 @@ PROBE = Probe(
     judge=judge,
     metrics=(Metric("second_bytes", "bytes", "lower", "what 32 MiB took that were there already"), MEMORY),
     data_bytes=3 * _DATA_MIB * MIB,
-    tools={"dd": "coreutils", **TOOLS},
+    tools={"dd": "coreutils", "cmp": "diffutils", **TOOLS},
     own_files_only=True,
 )

@@ -25,7 +25,8 @@ say seconds "$(since "$start")"
 after=$(used "$dir")
 say freed "$((before - after))"
 say said "$(cat "$dir/said" "$dir/did" | line)"
-if [ "$(sha256sum <"$dir/second")" = "$sum" ]; then say same yes; else say same no; fi
+cold "$dir"
+shown same [ "$(sha256sum <"$dir/second")" = "$sum" ]
 rm -f -- "$dir/first" "$dir/second\""""
 ).replace("DATA", str(_DATA_MIB))
 

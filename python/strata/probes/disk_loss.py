@@ -40,21 +40,33 @@ file=$dir/bare/file
 fill "$file" DATA
 sum=$(sha256sum <"$file")
 used "$dir" >/dev/null
+# One on which the first bytes of the file are found is lost, where there is one: they show that it lost all.
+head --bytes 64 "$file" >"$notes/want"; dd if="$file" of="$notes/old" bs=4096 count=1 status=none
+found_on() { forget "$@"; perl -e "$LOOK" "$notes/want" /dev/null "$@"; }
 for lost; do :; done
+found_on "$@" | tail -n 1 >"$notes/at"
+read -r lost at <"$notes/at" || at=
 say method "$how"
 case $how in
   md) mdadm --quiet "/dev/$array" --fail "$lost" --remove "$lost" || exit 1 ;;
   zfs) zpool offline "${source%%/*}" "$lost" || exit 1 ;;
 esac
 [ "$how" = md ] && mdadm --quiet --zero-superblock "$lost"
-blkdiscard --force "$lost" 2>/dev/null || dd if=/dev/zero of="$lost" bs=4M oflag=direct status=none 2>/dev/null
+# A disk may keep what it was told to discard: then, or where nothing shows it, it is written over.
+kept() { forget "$lost"; [ -z "$at" ] || same "$lost" "$at" "$notes/old"; }
+if ! blkdiscard --force "$lost" 2>/dev/null || kept; then
+  blkdiscard --force --zeroout "$lost" 2>/dev/null ||
+    dd if=/dev/zero of="$lost" bs=4M oflag=direct status=none 2>/dev/null
+fi
+if [ -n "$at" ] && kept; then say emptied no; else say emptied yes; fi
 forget $(devices "$dir") "$lost"
 if now_sum=$(sha256sum <"$file" 2>"$notes/said"); then
   if [ "$now_sum" = "$sum" ]; then say read same; else say read changed; fi
 else
   say read refused; say said "$(line <"$notes/said")"
 fi
-if fill "$dir/more" DATA 2>/dev/null && sync --file-system -- "$dir"; then say written yes; else say written no; fi
+if fill "$dir/bare/more" DATA 2>/dev/null && sync --file-system -- "$dir"; then say written yes; else say written no; fi
+more_sum=$(sha256sum <"$dir/bare/more")
 start=$(now)
 case $how in
   md)
@@ -73,7 +85,12 @@ case $how in
     say missing "$(btrfs scrub start -B -r "$dir" 2>/dev/null | grep -ciE 'csum=|uncorrectable: *[1-9]')" ;;
 esac
 say back "$(since "$start")"
-rm -f -- "$file" "$dir/more"; unbare "$dir"
+forget $(devices "$dir") "$lost"
+if [ "$(sha256sum <"$file")" = "$sum" ] && [ "$(sha256sum <"$dir/bare/more")" = "$more_sum" ]; then say after same
+else say after changed; fi
+# what it had it has again
+if [ -z "$at" ] || [ -n "$(found_on "$lost")" ]; then say held yes; else say held no; fi
+rm -f -- "$file" "$dir/bare/more"; unbare "$dir"
 forget_errors "$dir\""""
 ).replace("DATA", str(_DATA_MIB))
 
@@ -94,12 +111,18 @@ def judge(found: Mapping[str, str]) -> Finding:
     what, read = _HOW.get(found.get("method", "")), found.get("read")
     if what is None or read is None:
         return Finding(None, "the probe does not say what it did")
+    if found.get("emptied") != "yes":
+        return Finding(None, "the disk that was to be lost kept what was on it")
     if read != "same":
         return Finding(False, f"{what}, and what was written before read {read} ({found.get('said') or 'no word'})")
     if found.get("written") != "yes":
         return Finding(False, f"{what}; what was written before could be read, but nothing more be written")
+    if found.get("after") == "changed":
+        return Finding(
+            False, f"{what}; all was read and more was written, and after it had come back the data were others"
+        )
     back, missing = number(found, "back"), number(found, "missing")
-    if back is None or missing:
+    if back is None or missing or found.get("held") != "yes" or found.get("after") != "same":
         return Finding(True, f"{what}; all was read and more was written, but the disk did not come back into use")
     why = f"{what}; all was read, {_DATA_MIB} MiB more were written, and it was filled again in {back:.1f} s"
     return Finding(True, why, {"back_s": back})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from strata.model import Kind
 from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
-from strata.probes._resize import LARGE_MIB, ON, RESIZE, denied
+from strata.probes._resize import LARGE_MIB, ON, RESIZE, denied, lost
 from strata.probes._resize import TOOLS as OF_RESIZING
 
 _SCRIPT = (
@@ -28,8 +28,7 @@ resize() {
   esac
 }
 make "$small" && fill_it || exit 1
-try
-remove"""
+try"""
 )
 
 
@@ -37,17 +36,17 @@ def judge(found: Mapping[str, str]) -> Finding:
     if found.get("method") == "none":
         return Finding(None, "no second one of its kind can be made here to be made larger")
     before, after, took = (number(found, name) for name in ("before", "after", "seconds"))
-    if before is None or after is None or found.get("same") not in ("yes", "no"):
-        return Finding(None, "the probe does not say how large it was")
     what = ON.get(found.get("method", ""), f"{found.get('method')} on a file of the stack")
+    if (bad := lost(found, "same")) is not None:
+        return Finding(False, f"{what} in use was to become larger, and {bad}")
+    if before is None or after is None or found.get("same") != "yes":
+        return Finding(None, "the probe does not say how large it was")
     if took is None and denied(found):
         return Finding(None, f"this machine denies it to root: {found['said']}")
     if took is None:
         return Finding(False, f"{what} in use: {found.get('said') or 'refused without a word'}")
     why = f"{what} in use became {after / MIB:.0f} MiB from {before / MIB:.0f} MiB in {took:.2f} s"
-    if found["same"] == "no":
-        return Finding(False, f"{why}, and its data changed")
-    return Finding(after > before, why)
+    return Finding(after > before, f"{why}, and has its data")
 
 
 PROBE = Probe(

@@ -55,11 +55,15 @@ fi
 two=$(findmnt --noheadings --list --types cgroup2 --output TARGET | head -n 1)
 group=
 if [ -z "$one" ] && [ -n "$two" ] && grep -qw io "$two/cgroup.controllers"; then
-  grep -qw io "$two/cgroup.subtree_control" || { echo +io >"$two/cgroup.subtree_control" && took=yes; } || exit 1
+  if ! grep -qw io "$two/cgroup.subtree_control"; then
+    echo "$two/cgroup.subtree_control" >"$notes/controlled"
+    echo +io >"$two/cgroup.subtree_control" || exit 1
+  fi
   group=$two/strata-probe-$$
 elif [ -n "$one" ]; then group=$one/strata-probe-$$
 else say method none; exit 0
 fi
+echo "$group" >"$notes/group"
 mkdir "$group" || exit 1
 # On a device as a guest's disk is written, past the page cache.
 file=$1
@@ -82,11 +86,7 @@ for each in $list; do
   else echo "$(cat "$node/dev") $limit" >"$group/blkio.throttle.write_bps_device"
   fi || exit 1
 done
-say held "$(timed within)"
-[ -b "$file" ] || rm -f -- "$file"
-for pause in 0.1 0.5 2 5; do rmdir "$group" 2>/dev/null && break; sleep "$pause"; done
-[ -z "${took:-}" ] || echo -io >"$two/cgroup.subtree_control" 2>/dev/null
-true"""
+say held "$(timed within)\""""
     )
     .replace("DATA", str(_DATA_MIB))
     .replace("PART", str(_PART))

@@ -44,7 +44,7 @@ for pause in 0.1 0.2 0.4 0.8 1.6 3.2; do
   sleep "$pause"
 done
 if [ -z "$its" ] || [ "$its" = "$own" ]; then
-  say space none; say said "$(line <"$dir/said")"; rmdir "$dir/tenant"; kill "$tenant" 2>/dev/null; exit 0
+  say space none; say said "$(line <"$dir/said")"; kill "$tenant" 2>/dev/null; exit 0
 fi
 name=${1:-} how=
 case $method in
@@ -60,17 +60,9 @@ case $method in
   # while its user namespace is there, which the data set knows by it
   zfs) zfs unzone "/proc/$tenant/ns/user" "$name" || exit 1 ;;
 esac
+# what was mounted there goes with the namespace, a moment after its last process
 kill "$tenant"; wait "$tenant" 2>/dev/null
-case $method in
-  btrfs)
-    for each in two one; do
-      [ ! -e "$dir/tenant/$each" ] || btrfs subvolume delete "$dir/tenant/$each" >/dev/null
-    done ;;
-  # what was mounted there goes with the namespace, a moment after its last process
-  zfs) for pause in 0.2 0.5 1 2 4 ''; do zfs destroy -R "$name" 2>/dev/null && break; sleep "$pause" || exit 1; done ;;
-  lvm) lvremove -qq --force --config "$LVM" "$1/strata-probe" 2>/dev/null ;;
-esac
-rm -rf --one-file-system -- "$dir/tenant\""""
+true"""
 )
 
 _PARTS = {

@@ -28,6 +28,7 @@ if [ -f "$target" ]; then
   if qemu-img snapshot -a one "$image" 2>"$image.said"; then say back yes; say seconds "$(since "$start")"
   else say back no; say said "$(line <"$image.said")"
   fi
+  cold "${target%/*}"
   if has_pattern "$image" "$format" 65; then say live AAA; fi
   if snapshot_has two 66; then say newer BBB; fi
   rm -f -- "$image" "$image.said"; exit 0
@@ -50,24 +51,21 @@ case $method in
     get() { cat "$live/file"; }
     take() { btrfs subvolume snapshot -r "$live" "$target/$1" >/dev/null; }
     back() { btrfs subvolume delete "$live" >/dev/null && btrfs subvolume snapshot "$target/one" "$live" >/dev/null; }
-    newer() { cat "$target/two/file"; }
-    remove() { btrfs subvolume delete "$target/one" "$target/two" "$live" >/dev/null; } ;;
+    newer() { cat "$target/two/file"; } ;;
   zfs)
     live=$target/live
-    zfs create -o mountpoint="$live" "$source/probe" || exit 1
+    zfs create -o primarycache=none -o mountpoint="$live" "$source/probe" || exit 1
     put() { echo "$1" >"$live/file"; zpool sync "${source%%/*}"; }
     get() { cat "$live/file"; }
     take() { zfs snapshot "$source/probe@$1"; }
     back() { zfs rollback "$source/probe@one"; }
-    newer() { cat "$live/.zfs/snapshot/two/file"; }
-    remove() { zfs destroy -R "$source/probe"; } ;;
+    newer() { cat "$live/.zfs/snapshot/two/file"; } ;;
   zvol)
-    zfs create -s -V SIZEM "$name" && udevadm settle || exit 1
+    zfs create -s -V SIZEM -o primarycache=none "$name" && udevadm settle || exit 1
     device=/dev/zvol/$name
     take() { zfs snapshot "$name@$1"; }
     back() { zfs rollback "$name@one"; }
-    newer() { zfs clone "$name@two" "$name-two" && udevadm settle && head --bytes 4 "/dev/zvol/$name-two"; }
-    remove() { udevadm settle; zfs destroy -R "$name"; } ;;
+    newer() { zfs clone "$name@two" "$name-two" && udevadm settle && head --bytes 4 "/dev/zvol/$name-two"; } ;;
   thin | lvm)
     if [ "$method" = thin ]; then how="--type thin --virtualsize SIZEm --thinpool $4" room=
     else how="--size SIZEm" room="--size SIZEm"
@@ -88,10 +86,6 @@ case $method in
     newer() {
       lvm lvchange --yes --activate y "$group/strata-two" || return 1
       dd if="/dev/$group/strata-two" bs=4096 count=1 iflag=direct status=none | head --bytes 4
-    }
-    remove() {
-      udevadm settle
-      for each in strata-one strata-two strata-probe; do lvm lvremove --force "$group/$each" 2>/dev/null; done; true
     } ;;
 esac
 case $method in
@@ -103,10 +97,10 @@ put AAA && take one && put BBB && take two && put CCC || exit 1
 start=$(now)
 if back 2>"$notes/said"; then say back yes; say seconds "$(since "$start")"
 else say back no; say said "$(line <"$notes/said")"; fi
+if [ -d "$target" ]; then cold "$target"; fi
 say live "$(get)"
 say newer "$(newer 2>"$notes/said")"
-say newer_said "$(line <"$notes/said")"
-remove"""
+say newer_said "$(line <"$notes/said")\""""
 ).replace("SIZE", str(_SIZE_MIB))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from strata.model import Kind, Metric
 from strata.probes._probe import MIB, SHELL, TOOLS, Finding, Probe, number
-from strata.probes._quota import LIMIT_MIB, LIMITED, OVER, TRIED_MIB
+from strata.probes._quota import LIMIT_MIB, LIMITED, OVER, TRIED_MIB, refusal
 
 _SCRIPT = (
     SHELL
@@ -16,13 +16,14 @@ dir=$1
 limited
 number=0
 while [ "$number" -lt TRIED ]; do
-  fill "$dir/tenant/$number" 1 2>"$dir/refused" || break
+  fill "$dir/tenant/$number" 1 2>"$dir/refused" && sync --file-system -- "$dir/tenant" 2>"$dir/refused" || break
   used "$dir/tenant" >/dev/null
   number=$((number + 1))
 done
 say written "$((number * 1048576))"
 say refused "$(line <"$dir/refused")"
-remove"""
+# beside the tenant's part there is room
+shown outside fill "$dir/outside" 1 2>/dev/null"""
 ).replace("TRIED", str(TRIED_MIB))
 
 
@@ -36,7 +37,7 @@ def judge(found: Mapping[str, str]) -> Finding:
     why = f"root wrote{of} {written / MIB:.0f} MiB where {LIMIT_MIB} MiB were allowed"
     if written > OVER * LIMIT_MIB * MIB:
         return Finding(False, why, {"quota_bytes": written})
-    return Finding(True, f"{why}, then: {found.get('refused') or 'refused'}", {"quota_bytes": written})
+    return refusal(found.get("refused", ""), found.get("outside"), written, why, {"quota_bytes": written})
 
 
 PROBE = Probe(

@@ -41,7 +41,7 @@ fill "$file" DATA
 sum=$(sha256sum <"$file")
 dd if="$file" of="$old" bs=4096 count=1 status=none
 used "$dir" >/dev/null
-places "$file" "$dir" | members | head -n 2 >"$list"
+places "$file" "$dir" | members >"$list"
 say copies "$(wc -l <"$list")"
 # Between the file system and a mirror of md volumes may stand, through which its members cannot be told.
 below=$(lsblk --inverse --noheadings --raw --output TYPE "$source" 2>/dev/null | line)
@@ -52,6 +52,8 @@ copy=0
 while read -r device offset; do
   copy=$((copy + 1))
   spoil "$device" "$offset" || exit 1
+  forget "$device"
+  if same "$device" "$offset" "$old"; then say unspoiled "$device"; break; fi
   read=same healed=no number=0
   while [ "$number" -lt READS ]; do
     forget $(devices "$dir") "$device"
@@ -88,6 +90,8 @@ def judge(found: Mapping[str, str]) -> Finding:
         return Finding(None, "the bytes of the file are not on the devices below as they were written")
     if found.get("mirrored"):
         return Finding(None, "a mirror of md is below volumes, through which its two copies cannot be told apart")
+    if "unspoiled" in found:
+        return Finding(None, f"{found['unspoiled']} kept the bytes that were to be spoiled")
     read = [found.get(f"read_{each + 1}") for each in range(copies)]
     healed = [found.get(f"healed_{each + 1}") for each in range(copies)]
     what = "the only copy of 4 KiB was" if copies == 1 else f"{copies} copies of 4 KiB were, one after the other,"

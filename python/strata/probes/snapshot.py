@@ -25,7 +25,9 @@ if [ -f "$1" ]; then
   say method "$format"; say seconds "$(since "$start")"; say bytes "$(($(image_bytes) - before))"
   put_image 2 CHANGED || exit 1
   say bytes_changed "$(($(image_bytes) - before))"
-  if has_pattern "$image" "$format" 2 && snapshot_has held 1; then say kept yes; else say kept no; fi
+  cold "${1%/*}"
+  shown changed has_pattern "$image" "$format" 2
+  shown kept snapshot_has held 1
   rm -f -- "$image" "$image.said"; exit 0
 fi
 dir=$1
@@ -38,7 +40,7 @@ case $fs in
 esac
 case $method in
   btrfs) btrfs subvolume create "$dir/live" >/dev/null || exit 1; live=$dir/live ;;
-  zfs) zfs create -o mountpoint="$dir/live" "$source/probe" || exit 1; live=$dir/live ;;
+  zfs) zfs create -o primarycache=none -o mountpoint="$dir/live" "$source/probe" || exit 1; live=$dir/live ;;
   thin | lvm) live=$dir ;;
   none) say method none; exit 0 ;;
 esac
@@ -57,7 +59,8 @@ esac
 say method "$method"
 say seconds "$(since "$start")"
 say bytes "$(($(used "$dir") - before))"
-dd if=/dev/urandom of="$live/file" bs=1M count=CHANGED conv=notrunc status=none
+fill "$notes/new" CHANGED
+dd if="$notes/new" of="$live/file" bs=1M conv=notrunc status=none || exit 1
 sync --file-system -- "$live"
 say bytes_changed "$(($(used "$dir") - before))"
 if [ "$method" = thin ] || [ "$method" = lvm ]; then
@@ -68,12 +71,9 @@ if [ "$method" = thin ] || [ "$method" = lvm ]; then
   held=$dir/held/${dir##*/}/file
   [ -e "$held" ] || held=$(find "$dir/held" -name file -type f | head -n 1)
 fi
-if [ "$(sha256sum <"$held")" = "$sum" ]; then say kept yes; else say kept no; fi
-case $method in
-  btrfs) btrfs subvolume delete "$dir/held" "$live" >/dev/null ;;
-  zfs) zfs destroy -R "$source/probe" ;;
-  *) umount "$dir/held"; rmdir "$dir/held"; lvremove -qq --force --config "$LVM" "$1/strata-probe" ;;
-esac"""
+cold "$live"
+shown changed cmp -s -n "$((CHANGED * 1048576))" -- "$notes/new" "$live/file"
+shown kept [ "$(sha256sum <"$held")" = "$sum" ]"""
     )
     .replace("DATA", str(_DATA_MIB))
     .replace("CHANGED", str(_CHANGED_MIB))
@@ -84,9 +84,11 @@ def judge(found: Mapping[str, str]) -> Finding:
     if found.get("method") == "none":
         return Finding(False, f"nothing here takes one: {found.get('said') or 'neither the file system nor LVM'}")
     took, cost = number(found, "seconds"), number(found, "bytes")
-    if took is None or cost is None or found.get("kept") not in ("yes", "no"):
+    if took is None or cost is None or not {found.get("kept"), found.get("changed")} <= {"yes", "no"}:
         return Finding(None, "the probe does not say what came of its snapshot")
     why = f"by {found['method']}, of {_DATA_MIB} MiB in {took:.3f} s; {_CHANGED_MIB} MiB were changed after it"
+    if found["changed"] == "no":
+        return Finding(None, f"{why}, it was said, but the original reads as before, so it shows nothing")
     if found["kept"] == "no":
         return Finding(False, f"{why}, and the snapshot changed with them")
     return Finding(
@@ -105,5 +107,5 @@ PROBE = Probe(
         Metric("snapshot_bytes", "bytes", "lower", "room that it took at once, as the file system counts"),
     ),
     data_bytes=3 * _DATA_MIB * MIB,
-    tools={"sha256sum": "coreutils", **OF_IMAGES, **TOOLS},
+    tools={"sha256sum": "coreutils", "cmp": "diffutils", **OF_IMAGES, **TOOLS},
 )

@@ -45,7 +45,9 @@ fi
 way=iflag=direct
 if [ -n "$l2arc" ]; then
   way= memory=/sys/module/zfs/parameters/zfs_arc_max
-  before=$(sed -n 's/^c_max  *[0-9]*  *//p' /proc/spl/kstat/zfs/arcstats; cat "$memory")
+  # A limit of 0 is ZFS's own choice, but setting it to 0 changes nothing: what is in force goes first.
+  { sed -n 's/^c_max  *[0-9]*  *//p' /proc/spl/kstat/zfs/arcstats; cat "$memory"; } >"$notes/before" &&
+    mv -- "$notes/before" "$notes/zfs_arc_max" || exit 1
   echo $((MEMORY * 1048576)) >"$memory" || exit 1
 fi
 push_out() {
@@ -66,9 +68,7 @@ while [ "$number" -lt READS ]; do
   number=$((number + 1))
 done
 say hits "$((${after% *} - ${start% *}))"
-say misses "$((${after#* } - ${start#* }))"
-if [ -n "$l2arc" ]; then for each in $before; do echo "$each" >"$memory"; done; rm -f -- "$target/other"; fi
-[ "$file" = "$target" ] || rm -f -- "$file\""""
+say misses "$((${after#* } - ${start#* }))\""""
     )
     .replace("DATA", str(_DATA_MIB))
     .replace("READS", str(_READS))

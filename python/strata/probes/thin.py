@@ -33,7 +33,6 @@ if [ -d "$target" ]; then
       free=$(room "$1")
       if lvcreate -qq --yes --wipesignatures n --config "$LVM" --size SIZEM --name strata-probe "$1" 2>/dev/null; then
         say before "$((free - $(room "$1")))"
-        lvremove -qq --force --config "$LVM" "$1/strata-probe" || exit 1
         exit 0
       fi ;;
   esac

@@ -84,8 +84,7 @@ case ${3:-} in
     perl -e "$PAGES" "$device" "$7" "$pages" || exit 1 ;;
   *) perl -e "$PAGES" "$device" 1048576 "$size" >/dev/null || exit 1
     say old "$(dd if="$device" bs=1M iflag=direct status=none | tr -d '\\0' | wc -c)" ;;
-esac
-remove "$1\""""
+esac"""
     )
     .replace("SIZE", str(_SIZE_MIB))
     .replace("MOST", str(_MOST_MIB))

@@ -34,10 +34,10 @@ from strata.report.model import (
     Verdict,
     Warned,
 )
-from strata.report.numbers import MISSING, Scale, count, percent, scale_of
+from strata.report.numbers import MISSING, Scale, percent, scale_of
 from strata.report.sections import workload_sections
 from strata.text import cleaned
-from strata.units import human_time
+from strata.units import count, human_time
 
 if TYPE_CHECKING:  # the analysis is heavy to import, and only its results are needed here
     from strata.analysis.checks import Caution

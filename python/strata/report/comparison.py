@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from strata.analysis.between import Comparison, Table, Turn
 from strata.analysis.estimate import Estimate
 from strata.analysis.studies import Held, Retried, under
-from strata.report.numbers import count, number, scale_of, with_interval
+from strata.report.numbers import number, scale_of, with_interval
+from strata.units import count
 
 _CHANGES = {
     "turned": "the other way round now",

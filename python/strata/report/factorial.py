@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from strata.analysis.factorial import Effect, Factorial, Term
 from strata.report.model import Cell, Column, IntervalChart, IntervalMark, Row, Table
-from strata.report.numbers import count, number
+from strata.report.numbers import number
+from strata.units import count
 
 _FEWEST = 2  # rounds for an interval
 

@@ -8,8 +8,9 @@ from statistics import median
 
 from strata.model import Metric, TrialResult, WorkloadView
 from strata.report.model import Dot, DotChart, DotRow, Line, PercentileChart, SeriesChart, SeriesPanel, Standing
-from strata.report.numbers import Scale, count, number, scale_for, scale_of
+from strata.report.numbers import Scale, number, scale_for, scale_of
 from strata.report.tables import estimate_of
+from strata.units import count
 
 LEADING_ROWS = 12  # stacks on a chart with a row for each
 LEADING_LINES = 8  # stacks on a chart with a line or a panel for each

@@ -16,6 +16,7 @@ from strata.report import machine
 from strata.report.model import Cell, Column, Estimate, Row, Table
 from strata.report.numbers import MISSING, Scale, number, scale_of
 from strata.report.tables import estimate_cells
+from strata.units import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def _run(key: str, name: str, view: View, sentence: str) -> Run:
         sentence,
         "an unknown machine" if facts is None else facts.described,
         machine.testbed(view),
-        f"{view.visits_done} of {view.visits_planned} visits",
+        f"{view.visits_done} of {count(view.visits_planned, 'visit')}",
         () if facts is None else facts.caveats,
     )
 

@@ -6,8 +6,8 @@ from itertools import groupby
 
 from strata.model import Disk, Testbed, View
 from strata.report.model import Fact, Lost
-from strata.report.numbers import MISSING, count
-from strata.units import human_size
+from strata.report.numbers import MISSING
+from strata.units import count, human_size
 
 
 def testbed(view: View) -> str:

@@ -11,6 +11,7 @@ from strata.advice.tried import holds, printed, reason, trials
 from strata.judge.risks import documented_risks
 from strata.model import Kind, Stack, TrialResult, View
 from strata.probes import PREFIX, probes
+from strata.probes._undo import MAKE_NOTES, REMOVE_NOTES, UNDO
 from strata.published.documented import Documents
 from strata.published.tables import printed_of, tables
 from strata.report.numbers import number, scale_for
@@ -185,7 +186,8 @@ def _row(key: str, text: str, view: View, names: Sequence[str], stack: Stack | N
     without = [reason for skip in (*view.skipped, *view.halted) if skip.stack == text for reason in skip.reasons]
     without += [failed.reason for failed in view.failed if failed.stack == text]
     # only what built it: the scripts of the probes are shown once
-    commands = tuple(line for line in view.commands.get(text, ()) if _SAMPLED not in line)
+    of_probes = (_SAMPLED, *map(shlex.quote, (MAKE_NOTES, UNDO, REMOVE_NOTES)))
+    commands = tuple(line for line in view.commands.get(text, ()) if not any(part in line for part in of_probes))
     ran = _scripts(view.commands.get(text, ()))
     risks = (
         ()

@@ -108,8 +108,3 @@ def percent(fraction: float | None) -> str:
     if 0 < fraction < 0.001:
         return "< 0.1 %"
     return f"{fraction * 100:.3g} %".replace("-", MINUS)
-
-
-def count(amount: int, noun: str, plural: str | None = None) -> str:
-    """1 -> "1 visit", 3 -> "3 visits"."""
-    return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"

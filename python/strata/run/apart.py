@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from strata.errors import CommandFailed
 from strata.hosts.base import Host
 from strata.model import Command
-from strata.run import neighbours, together, trial_steps
+from strata.run import journal, neighbours, together, trial_steps
 from strata.run.guests import Machines
 from strata.run.layout import Layout
 from strata.run.outside import Outside
@@ -27,6 +28,29 @@ def make_directories(parts: Sequence[together.Part]) -> Removals:
             part.host.run(command)
         removals += [(part.host, command) for command in remove]
     return removals
+
+
+def begin_cleanups(machines: Machines, parts: Sequence[together.Part], seed: int) -> Removals:
+    """Journal what removes all that the trials of `parts` change beside their directories, and begin it. Returns it."""
+    removals: Removals = []
+    for part in parts:
+        plan = part.workload.plan(part.call, part.target, part.scratch, seed)
+        step = trial_steps.cleanup(plan, part.bench.inside)
+        if step is not None:
+            machines.begin_cleanup(part.host, part.call.text, step, within=bool(part.bench.inside))
+            removals += [(part.host, step.undo)] if step.undo else []
+    return removals
+
+
+def clean_up(cleanups: Removals) -> list[str]:
+    """Returns what could not be removed; the journal has it too, and it is tried again with the visit's removal."""
+    left: list[str] = []
+    for host, undo in cleanups:
+        try:
+            journal.tried(host, undo)
+        except CommandFailed as error:
+            left.append(f"what the trial made beside its files could not be removed: {error}")
+    return left
 
 
 @dataclass(slots=True)
@@ -74,11 +98,12 @@ class Apart:
                 if part.tenant in group
             ]
             removals = make_directories(parts)
+            cleanups = begin_cleanups(self.machines, parts, self.seed)
             found = together.run(parts, self.outside, self.seed)
             self._found.add(group, [part.workload.primary_of(part.call).name for part in parts], found.trials)
             for host in self.machines.every():
                 host.end_strays(self.marker)
-            for host, command in removals:
+            for host, command in (*cleanups, *removals):
                 host.run(command)
 
     def compared(self, results: Sequence[Trial]) -> list[Trial]:

@@ -6,7 +6,7 @@ Read right before the clock of a trial starts and after its end. Pure but for `l
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from strata.errors import VisitFailed
 from strata.hosts.base import Host
@@ -44,6 +44,7 @@ class Caches:
     arc_data_bytes: int | None = None
     arc_reads: int = 0  # of blocks of files, since ZFS was loaded
     arc_misses: int = 0  # of these, and blocks that were fetched ahead from a disk
+    text: str = field(default="", compare=False, repr=False)  # what all of it was read from
 
     def figures(self) -> dict[str, float]:
         """By the names of START_METRICS."""
@@ -81,6 +82,7 @@ def parse(meminfo: str, arcstats: str) -> Caches:
         arc.get("data_size"),
         sum(arc.get(f"demand_data_{name}", 0) for name in ("hits", "iohits", "misses")),
         sum(arc.get(f"{name}_data_misses", 0) for name in ("demand", "prefetch")),
+        text=f"{meminfo}\n{arcstats}",
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -110,6 +110,14 @@ class Machines:
         for how in ended.values():
             if isinstance(how, VisitFailed):
                 raise how
+
+    def begin_cleanup(self, host: Host, call: str, step: Step, *, within: bool) -> None:
+        """Before a trial that changes more than its own files. What it changes in a guest, or `within` a container,
+        goes with that. Raises VisitFailed, GuestLost, Interrupted."""
+        if host is self.outer and not within:
+            journal.carry_out(self.store, host, self.attempt, call, step)
+        else:
+            self._inside(call, host, replace(step, undo=None))
 
     def started(self, placed: Placed, layout: Layout) -> None:
         """A layer was built: what it started can be used from now on."""

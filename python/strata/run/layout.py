@@ -202,6 +202,7 @@ def lay_out(
             rehearsals=whole.rehearsals,
             in_use=whole.in_use,
             meanwhile=whole.meanwhile,
+            data_steps=whole.data_steps,
             mend=whole.mend,
             on_existing=whole.on_existing,
         )
@@ -256,6 +257,7 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
     on_existing = own.on_existing or any(lower.on_existing for lower in below)
     mend = dict.fromkeys(command for each in (*below, own) for command in each.mend)
     meanwhile = tuple(dict.fromkeys(each for lower in (*below, own) for each in lower.meanwhile))
+    data_steps = tuple(dict.fromkeys(each for lower in (*below, own) for each in lower.data_steps))
     if own.guest is not None and all(lower.guest is None for lower in below):
         # What is below is done by commands of the machine outside, and a condition above runs its own inside.
         return replace(
@@ -264,14 +266,17 @@ def _inherited(own: Provides, below: Sequence[Provides]) -> Provides:
             in_use=in_use,
             on_existing=on_existing,
             meanwhile=meanwhile,
+            data_steps=data_steps,
         )
     return replace(
         own,
         can={**can, **own.can},
+        snapshots=own.snapshots or next((lower.snapshots for lower in reversed(below) if lower.snapshots), None),
         rehearsals=max(own.rehearsals, rehearsals),
         in_use=in_use,
         on_existing=on_existing,
         meanwhile=meanwhile,
+        data_steps=data_steps,
         mend=tuple(mend),
         guest=own.guest or next((lower.guest for lower in below if lower.guest), None),
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from strata.model import Merge, Metric
-from strata.run import machine
+from strata.run import machine, records
 from strata.run.together import Together
 from strata.run.trial import Trial
 
@@ -30,7 +30,7 @@ def merged(together: Together, tenants: Sequence[int], metrics: Sequence[Metric]
     first = replace(
         together.trials[0],
         commands=tuple(argv for _, each in trials for argv in each.commands),
-        raw=tuple(part for _, each in trials for part in each.raw),
+        raw=(*(part for _, each in trials for part in each.raw), *together.raw),
         evidence=tuple(seen for _, each in trials for seen in each.evidence),
         flags=tuple(dict.fromkeys(flag for _, each in trials for flag in each.flags)),
         notes=tuple(f"tenant {tenant}: {note}" for tenant, each in trials for note in each.notes),
@@ -43,6 +43,7 @@ def merged(together: Together, tenants: Sequence[int], metrics: Sequence[Metric]
     figures: dict[str, float] = {}
     extra = list(first.extra)
     notes = first.notes
+    rules: dict[str, tuple[str, ...]] = {}
     series: dict[str, Sequence[tuple[float, float]]] = {}
     for name in dict.fromkeys(name for _, each in trials for name in each.figures or {}):
         values = [(tenant, each.figures[name]) for tenant, each in trials if each.figures and name in each.figures]
@@ -54,6 +55,8 @@ def merged(together: Together, tenants: Sequence[int], metrics: Sequence[Metric]
         numbers = [value for _, value in values]
         rule = known[name].merge if name in known else machine.merge_of(name)
         worst = _worst(known.get(name), numbers)
+        better = known[name].better if name in known else "neither"
+        rules[name] = (rule, better, "decides") if name == primary.name else (rule, better)
         if rule in _RULES:
             figures[name] = _RULES[rule](numbers)
         elif name == primary.name and worst is not None:
@@ -71,6 +74,7 @@ def merged(together: Together, tenants: Sequence[int], metrics: Sequence[Metric]
         figures={**figures, **together.figures},
         extra=tuple(extra),
         series={**series, **together.series},
+        raw=records.with_rules(first.raw, rules),
     )
 
 

@@ -244,15 +244,22 @@ def commands(plan: Plan, stack: Stack, drivers: Mapping[str, LayerDriver], work_
             holders = laid_out.holders(top.guest)
             gate = "" if laid_out.shares else f"{scratch}/gate"
             planned = trial_steps.trial_steps(*about, top.rehearsals, top.inside, top.pid_file, holders, gate)
-            *before, measure = planned.until_measured()
-            commands = [(top.guest, Command(argv)) for argv in before]
+            prepared, measure = planned.prepared(), planned.measure
+            commands = [(each.guest, each.reset) for each in top.data_steps[::-1] if each.reset is not None]
+            commands += [(top.guest, Command(argv)) for argv in prepared]
+            if top.data_steps:
+                commands.append((top.guest, planned.quiesce))
+                if top.guest is not None:
+                    commands.append((None, trial_steps.quiesce(laid_out.holders())))
+                commands += [(each.guest, each.do) for each in top.data_steps]
+            commands += [(top.guest, planned.quiesce), (top.guest, planned.forget)]
             if top.guest is not None:
                 commands += [
                     (None, trial_steps.quiesce(laid_out.holders())),
                     (None, trial_steps.forget(laid_out.holders())),
                 ]
             commands += [(each.guest, each.begin) for each in top.meanwhile]
-            commands.append((top.guest, Command(measure)))
+            commands.append((top.guest, measure))
             commands += [(each.guest, each.end) for each in top.meanwhile]
             lines += _typed([*commands, *((top.guest, command) for command in planned.remove)])
     lines.append("# remove")

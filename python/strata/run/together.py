@@ -22,6 +22,7 @@ from strata.hosts.base import Host
 from strata.model import Call, Command, Completed, Guest, Measured, Metric, Outcome, Target, TrialPlan, Workload
 from strata.run import clocks, machine, records, trial, trial_steps
 from strata.run.at_once import at_once
+from strata.run.caches import Caches
 from strata.run.clocks import Clock
 from strata.run.outside import QEMU, Outside, Watched
 from strata.run.trial import Bench, Done, Start, Trial
@@ -130,7 +131,7 @@ class Part:
     own_gate: bool = field(init=False)
     steps: TrialSteps = field(init=False)
     start: Start = field(init=False)
-    arc: Mapping[str, float] = field(default_factory=dict)  # what the ARC of its guest served
+    after: Mapping[str, Caches] = field(default_factory=dict)  # of the machines whose ARC may have served it
     ended: list[Completed] = field(default_factory=list)
     clock: Clock = clocks.SAME  # of its machine
     began: float = 0.0  # its load, Unix time by the controller's clock
@@ -149,13 +150,15 @@ class Together:
     trials: tuple[Trial, ...]  # of the parts, in their order, with the figures of each alone; when one failed all have
     figures: Mapping[str, float]  # of the machine that carries them all
     series: Mapping[str, Sequence[tuple[float, float]]]
+    raw: tuple[Mapping[str, Any], ...] = ()  # what the figures of all were made of
 
     def whole(self, number: int) -> Trial:
         """The trial of one part, with the figures that belong to all."""
         own = self.trials[number]
         if own.figures is None:
             return own
-        return replace(own, figures={**own.figures, **self.figures}, series={**(own.series or {}), **self.series})
+        figures, series = {**own.figures, **self.figures}, {**(own.series or {}), **self.series}
+        return replace(own, figures=figures, series=series, raw=(*own.raw, *self.raw))
 
 
 def rounds_of(loads: Sequence[_Load], *, tenants: bool) -> list[list[_Load]]:
@@ -177,24 +180,10 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
     """`outside`: the machine that carries all. Raises GuestLost, HostLost, Interrupted."""
     at = outside.host.now()
     for part in parts:
-        plan = part.workload.plan(part.call, part.target, part.scratch, seed)
-        # A command in a container does not see the gate, so it cannot pass it itself.
-        part.own_gate = plan.gated is not None and not part.bench.inside
-        part.plan = replace(plan, measure=plan.gated) if plan.gated and part.own_gate else plan
-        part.steps = trial_steps.trial_steps(
-            part.host.engine,
-            part.bench.devices,
-            part.plan,
-            part.target,
-            part.scratch,
-            part.bench.rehearsals,
-            part.bench.inside,
-            part.bench.pid_file,
-            part.bench.holders,
-        )
+        _plan(part, seed)
     inside = parts[0].host is not outside.host
     watched: Watched | None = None
-    clock, arc = clocks.SAME, {}
+    clock = clocks.SAME
     try:
         _prepare(parts, inside)
         at = outside.host.now()
@@ -202,7 +191,7 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
             clock = clocks.look(outside.host)
         with trial.under_way(dict.fromkeys(each for part in parts for each in part.bench.meanwhile)):
             watched = _from_threads(parts, outside) if inside else _from_a_shell(parts, outside)
-        arc = _arcs(parts)
+        _look_again(parts)
     except VisitFailed as error:
         if all(part.failed is None for part in parts):
             parts[0].failed = error
@@ -215,7 +204,8 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
             trial.see_that_it_lives(part.bench, part.failed)
     if failed or any(part.stopped for part in parts):
         return Together(tuple(_failed(part, failed, at) for part in parts), {}, {})
-    shared = {**_windows(parts), machine.FLUSH.name: sum(part.start.flush_s for part in parts), **arc}
+    shared = {**_windows(parts), machine.FLUSH.name: sum(part.start.flush_s for part in parts), **_carrier(parts)}
+    raw = (_record(parts, outside, watched, clock.ahead_s),)
     if watched is not None:
         # It was watched from before the loads began until their programs had ended.
         began_s, ended_s = min(part.began for part in parts), max(part.began + part.took_s for part in parts)
@@ -224,12 +214,30 @@ def run(parts: Sequence[Part], outside: Outside, seed: int) -> Together:
         shared |= {name: v for name, v in found.items() if name in parts[0].bench.declared and name != QEMU}
     trials = [_ended(part, inside, shared, at) for part in parts]
     if watched is None:
-        return Together(tuple(trials), shared, {})
+        return Together(tuple(trials), shared, {}, raw)
     trials = [
         replace(each, figures={**(each.figures or {}), **outside.of_guest(watched, part.guest)}) if part.guest else each
         for part, each in zip(parts, trials, strict=True)
     ]
-    return Together(tuple(trials), shared, outside.series(watched))
+    return Together(tuple(trials), shared, outside.series(watched), raw)
+
+
+def _plan(part: Part, seed: int) -> None:
+    plan = part.workload.plan(part.call, part.target, part.scratch, seed)
+    # A command in a container does not see the gate, so it cannot pass it itself.
+    part.own_gate = plan.gated is not None and not part.bench.inside
+    part.plan = replace(plan, measure=plan.gated) if plan.gated and part.own_gate else plan
+    part.steps = trial_steps.trial_steps(
+        part.host.engine,
+        part.bench.devices,
+        part.plan,
+        part.target,
+        part.scratch,
+        part.bench.rehearsals,
+        part.bench.inside,
+        part.bench.pid_file,
+        part.bench.holders,
+    )
 
 
 # ---------------------------------------------------------------- at the same time
@@ -246,6 +254,7 @@ def _prepare(parts: Sequence[Part], inside: bool) -> None:
         except VisitFailed as error:
             part.failed = error
 
+    trial.reset(dict.fromkeys(each for part in parts for each in part.bench.data_steps))
     if inside:
         at_once({f"prepare tenant {part.tenant}": partial(prepare, part) for part in parts})
     else:
@@ -256,6 +265,8 @@ def _prepare(parts: Sequence[Part], inside: bool) -> None:
     for part in parts:
         if part.failed is not None:
             raise part.failed
+    trial.change_data([(part.bench, part.steps) for part in parts])
+    for part in parts:
         try:
             part.start = trial.quiesce(part.bench, part.steps)
         except VisitFailed as error:
@@ -406,22 +417,43 @@ def _failed(part: Part, failed: Sequence[Part], at: float) -> Trial:
     return Trial(Outcome.FAILED, reason, at, None, _typed(part), evidence=evidence)
 
 
-def _arcs(parts: Sequence[Part]) -> dict[str, float]:
-    """What the ARC of the machine that carries all served since the last of them was made ready. What that of a guest
-    served goes to its part."""
-    shared: dict[str, float] = {}
+def _look_again(parts: Sequence[Part]) -> None:
     for part in parts:
-        found = trial.arc_figures(part.bench, part.start)
-        part.arc = {name: value for name, value in found.items() if not name.startswith("host.")}
-        shared = {name: found[name] for name in found.keys() - part.arc.keys() if name in part.bench.declared}
-    return shared
+        part.after = trial.looked_again(part.bench, part.start)
+
+
+def _carrier(parts: Sequence[Part]) -> dict[str, float]:
+    """What the machine that carries all kept in memory when the last of them was made ready, and what its ARC served
+    from then on. Of a guest both are of its part."""
+    last = parts[-1]
+    found = trial.start_figures(last.bench, last.start) | trial.arc_figures(last.bench, last.start, last.after)
+    return {name: v for name, v in found.items() if name.startswith("host.") and name in last.bench.declared}
+
+
+def _record(parts: Sequence[Part], outside: Outside, watched: Watched | None, ahead_s: float) -> Mapping[str, Any]:
+    loads = []
+    for part in parts:
+        assert part.read is not None
+        measured, _ = part.read
+        about = {"tenant": part.tenant, "gate": (measured.raw or {}).get("gate")}
+        clock = {"ahead_s": part.clock.ahead_s, "within_s": part.clock.within_s}
+        moved = {"read_bytes": measured.bytes_read, "written_bytes": measured.bytes_written}
+        loads.append({**about, **clock, **moved, "flush_s": list(part.start.flushes_s)})
+    last = parts[-1]
+    caches = last.start.outer or last.start.caches
+    return records.of_tenants(
+        loads,
+        None if watched is None else records.of_outside(outside, watched, ahead_s),
+        {part.tenant: part.guest.name for part in parts if part.guest},
+        records.of_memory({"host": (caches, last.after.get("host"))}),
+    )
 
 
 def _ended(part: Part, inside: bool, shared: Mapping[str, float], at: float) -> Trial:
     assert part.read is not None
     measured, samples = part.read
     settled = trial.settled_of(part.workload, part.call, measured)
-    done = Done(measured, samples, None, part.start, part.arc, shared)
+    done = Done(measured, samples, None, part.start, part.after, shared)
     own = trial.judged(part.bench, part.workload, part.call, part.plan, done, at, _typed(part), part.steps, settled, [])
     own = replace(own, raw=tuple({**each, "tenant": part.tenant} for each in own.raw))
     figures = {name: value for name, value in (own.figures or {}).items() if name != machine.FLUSH.name}

@@ -16,6 +16,7 @@ from strata.model import (
     Call,
     Command,
     Completed,
+    DataStep,
     Meanwhile,
     Measured,
     Metric,
@@ -79,6 +80,7 @@ class Bench:
     pid_file: str | None = None  # of the guest's QEMU, where `inside` goes into one
     outside: Outside | None = None  # `host` is a guest: how the machine that carries it is watched meanwhile
     meanwhile: tuple[tuple[Host, Meanwhile], ...] = ()  # what layers do while it is measured, and where
+    data_steps: tuple[tuple[Host, DataStep], ...] = ()  # what layers do to its data before they are measured, and where
     holders: tuple[str, ...] = ()  # what holds data of the stack on `host`, top to bottom
     above: served.Above = served.Above()  # noqa: RUF009 (frozen): what may keep bytes from the disks
 
@@ -108,7 +110,9 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
     flags: list[str] = []
     ended: list[Completed] = []
     try:
+        reset(bench.data_steps)
         prepare(bench, steps)
+        change_data([(bench, steps)])
         start = quiesce(bench, steps)
         at = host.now()
         measured, samples, outer = _measure(bench, workload, call, plan, steps, ended)
@@ -122,7 +126,9 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
             # On the same data, unless the program would not find the files that it knows of.
             steps = replace(steps, make=(), prepare=steps.prepare if plan.uses_up else ())
             typed += steps.until_measured()
+            reset(bench.data_steps)
             prepare(bench, steps)
+            change_data([(bench, steps)])
             start = quiesce(bench, steps)
             at = host.now()
             measured, samples, outer = _measure(bench, workload, longer, plan, steps, ended)
@@ -132,7 +138,7 @@ def run(bench: Bench, workload: Workload, call: Call, target: Target, scratch: s
         evidence = evidence_of(host, error, ended, plan, steps)
         commands = (*typed, *(command.argv for command in steps.remove))
         return Trial(Outcome.FAILED, str(error), at, None, commands, tuple(flags), evidence=evidence)
-    done = Done(measured, samples, outer, start, arc_figures(bench, start))
+    done = Done(measured, samples, outer, start, looked_again(bench, start))
     return judged(bench, workload, call, plan, done, at, tuple(typed), steps, settled, flags)
 
 
@@ -141,10 +147,14 @@ class Start:
     """What a trial starts from."""
 
     cold: bool  # memory forgot what was prepared, on all its machines
-    flush_s: float  # for emptying page cache and write caches, and for all that memory forgot
+    flushes_s: tuple[float, ...]  # of each command that emptied page cache or write caches, or had memory forget
     notes: tuple[str, ...]  # what was not emptied
     caches: Caches  # of the machine of the trial
     outer: Caches | None = None  # of the machine that carries it, where that is another
+
+    @property
+    def flush_s(self) -> float:
+        return sum(self.flushes_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +165,7 @@ class Done:
     samples: machine.Samples
     outer: Watched | None  # of the machine outside
     start: Start
-    arc: Mapping[str, float] = field(default_factory=dict)  # what the ARCs of its machines served
+    after: Mapping[str, Caches] = field(default_factory=dict)  # of its machines whose ARC may have served it
     # Of several tenants: figures of the machine that carries them all, which are not of this one alone.
     shared: Mapping[str, float] = field(default_factory=dict)
 
@@ -205,7 +215,7 @@ def judged(
         if outer is not None and not plan.earlier:
             found |= within.figures(outer, measured)
             watched = within.series(outer)
-    found |= done.arc
+    found |= arc_figures(bench, start, done.after)
     seen = {**found, **done.shared}
     decided = served.decided(seen, call, bench.above, measured, buffered=plan.buffered)
     if decided is not None:
@@ -243,14 +253,31 @@ def judged(
         pattern=measured.pattern,
         cut_s=cut_s,
         moved_bytes=None if None in (read, written) else (read or 0) + (written or 0),
-        raw=_raw(bench, measured, cut_s),
+        raw=_raw(bench, measured, cut_s, start, done.after),
     )
 
 
-def _raw(bench: Bench, measured: Measured, cut_s: float) -> tuple[Mapping[str, Any], ...]:
+def _raw(
+    bench: Bench, measured: Measured, cut_s: float, start: Start, after: Mapping[str, Caches]
+) -> tuple[Mapping[str, Any], ...]:
     if measured.raw is None:
         return ()
-    return (records.of_trial(measured.raw, bench.devices, in_guest=bench.in_guest, cut_s=cut_s),)
+    memory = records.of_memory({name: (each, after.get(name)) for name, each in _machines(bench, start).items()})
+    kept = records.of_trial(
+        measured.raw,
+        bench.devices,
+        in_guest=bench.in_guest,
+        cut_s=cut_s,
+        flush_s=start.flushes_s,
+        memory=memory,
+    )
+    return (kept,)
+
+
+def _machines(bench: Bench, start: Start) -> dict[str, Caches]:
+    if not bench.in_guest:
+        return {"host": start.caches}
+    return {"guest": start.caches} | ({"host": start.outer} if start.outer is not None else {})
 
 
 def start_figures(bench: Bench, start: Start) -> dict[str, float]:
@@ -260,15 +287,20 @@ def start_figures(bench: Bench, start: Start) -> dict[str, float]:
     return machine.as_guest(start.caches.figures()) | (start.outer.figures() if start.outer else {})
 
 
-def arc_figures(bench: Bench, start: Start) -> dict[str, float]:
-    """What the ARCs of the machines of a trial served since its start, where its stack has ZFS there."""
+def looked_again(bench: Bench, start: Start) -> dict[str, Caches]:
+    """After a trial, on the machines where its stack has ZFS, by their names."""
+    hosts = {"guest" if bench.in_guest else "host": bench.host}
+    if bench.outside is not None and start.outer is not None:
+        hosts["host"] = bench.outside.host
+    return {name: caches.look(host) for name, host in hosts.items() if name in bench.arcs}
+
+
+def arc_figures(bench: Bench, start: Start, after: Mapping[str, Caches]) -> dict[str, float]:
+    """What the ARCs of the machines of a trial served since its start."""
     found: dict[str, float] = {}
-    own = "guest" if bench.in_guest else "host"
-    if own in bench.arcs:
-        found = caches.look(bench.host).since(start.caches)
-        found = machine.as_guest(found) if bench.in_guest else found
-    if bench.outside is not None and start.outer is not None and "host" in bench.arcs:
-        found |= caches.look(bench.outside.host).since(start.outer)
+    for name, before in _machines(bench, start).items():
+        served_there = after[name].since(before) if name in after else {}
+        found |= machine.as_guest(served_there) if name == "guest" else served_there
     return found
 
 
@@ -279,6 +311,33 @@ def prepare(bench: Bench, steps: TrialSteps) -> None:
         trial_files.write(host, steps.inside, path, content)
     for command in (*steps.prepare, *steps.rehearse):
         host.run(command)
+
+
+def reset(data_steps: Iterable[tuple[Host, DataStep]]) -> None:
+    """Remove what layers did to the data of an earlier trial, the last first."""
+    for host, step in reversed(list(data_steps)):
+        if step.reset is not None:
+            host.run(step.reset)
+
+
+def change_data(prepared: Sequence[tuple[Bench, TrialSteps]]) -> None:
+    """What layers do to the data of all these, once, when they are on the disks."""
+    data_steps = dict.fromkeys(each for bench, _ in prepared for each in bench.data_steps)
+    if not data_steps:
+        return
+    for bench, steps in prepared:
+        for host, command in write_out(bench, steps):
+            host.run(command)
+    for host, step in data_steps:
+        host.run(step.do)
+
+
+def write_out(bench: Bench, steps: TrialSteps) -> list[tuple[Host, Command]]:
+    """What brings the data of a trial to the disks: of a guest's first there, then on the machine that carries it."""
+    own = [(bench.host, command) for command in (*steps.flush, steps.quiesce)]
+    if bench.outside is None or not bench.in_guest:
+        return own
+    return [*own, (bench.outside.host, trial_steps.quiesce(bench.outside.holders))]
 
 
 def quiesce(bench: Bench, steps: TrialSteps) -> Start:
@@ -310,7 +369,8 @@ def quiesce(bench: Bench, steps: TrialSteps) -> Start:
         size = human_size(left.arc_data_bytes or 0)
         notes += (f"the ARC of ZFS was not empty at the start: {size} of data were left in it",)
     cold = cold and not warm
-    return Start(cold, sum(each.duration_s for each in flushed), notes, seen[0], seen[1] if below else None)
+    took_s = tuple(each.duration_s for each in flushed)
+    return Start(cold, took_s, notes, seen[0], seen[1] if below else None)
 
 
 @contextmanager

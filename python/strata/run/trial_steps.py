@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strata.gate import PART
-from strata.model import Command, Kind, Provides, Target, TrialPlan
+from strata.model import Command, Kind, Provides, Step, Target, TrialPlan
 from strata.run import machine, trial_files
 
 # The engine gets this much longer than the workload's own limit before the host gives up on the engine.
@@ -39,6 +39,17 @@ if [ -n "$zfs" ] && [ -w zfs_arc_min ] && [ -w zfs_arc_shrinker_limit ]; then
 fi
 echo 3 >/proc/sys/vm/drop_caches"""
 
+# $1 file. What `forget` sets for a moment, and what is in force instead of a 0: a kill in that moment leaves it.
+_NOTE_ARC = """\
+cd /sys/module/zfs/parameters 2>/dev/null && [ -w zfs_arc_min ] && [ -w zfs_arc_shrinker_limit ] || exit 0
+{ sed -n 's/^c_min  *[0-9]*  *//p' /proc/spl/kstat/zfs/arcstats; cat zfs_arc_min zfs_arc_shrinker_limit; } >"$1.new" &&
+  mv -- "$1.new" "$1\""""
+
+_RESTORE_ARC = """\
+[ -s "$1" ] && cd /sys/module/zfs/parameters 2>/dev/null || exit 0
+{ read -r chosen; read -r least; read -r limit; } <"$1"
+echo "$chosen" >zfs_arc_min && echo "$least" >zfs_arc_min && echo "$limit" >zfs_arc_shrinker_limit"""
+
 # $@ is what holds data of the stack on one machine, top to bottom. udev reads a device whenever a program that wrote to
 # it closes it; it takes in what was closed before it answers `settle`, and probes in the background otherwise.
 # fsync(2) of a block device writes out its pages and flushes the cache of the disk; `blockdev --flushbufs` sends no
@@ -65,11 +76,17 @@ def forget(holders: Sequence[str], *, on_existing: bool = False) -> Command:
     return Command(("sh", "-c", _FORGET, "sh", "own" if on_existing else "ours", *dict.fromkeys(holders)), _WRITE_OUT_S)
 
 
+def note_arc(directory: str) -> Step:
+    """Before the first `forget` on a machine that stays and whose ZFS holds data of the stack."""
+    note, restore = (Command(("sh", "-c", script, "sh", f"{directory}/arc")) for script in (_NOTE_ARC, _RESTORE_ARC))
+    return Step(note, restore, "note the limits of the ARC to put back")
+
+
 @dataclass(frozen=True, slots=True)
 class TrialSteps:
     """The fields are in the order in which they are carried out."""
 
-    make: tuple[Command, ...]  # the directories
+    make: tuple[Command, ...]  # the directories, and what the cleanup begins with
     put: Mapping[str, str]  # path -> content
     prepare: tuple[Command, ...]
     rehearse: tuple[Command, ...]  # what is measured, without being measured: a cache is warm after it
@@ -83,13 +100,17 @@ class TrialSteps:
     inside: tuple[str, ...] = ()  # what precedes a command that sees the files of a trial (trial_files.py)
 
     def until_measured(self) -> list[tuple[str, ...]]:
-        """All but the removal, as typed: a file that is written is a command too."""
+        """All but the removal, as typed."""
+        return [*self.prepared(), *(c.argv for c in (self.quiesce, self.forget, self.measure))]
+
+    def prepared(self) -> list[tuple[str, ...]]:
+        """All until the data are written out, as typed: a file that is written is a command too."""
         written = [
             command.argv
             for path, content in self.put.items()
             for command in trial_files.writing(self.inside, path, content)
         ]
-        commands = (*self.prepare, *self.rehearse, *self.flush, self.quiesce, self.forget, self.measure)
+        commands = (*self.prepare, *self.rehearse, *self.flush)
         return [*(c.argv for c in self.make), *written, *(c.argv for c in commands)]
 
     def typed(self) -> list[tuple[str, ...]]:
@@ -125,6 +146,8 @@ def trial_steps(
     can. A command in a container does not see it.
     """
     make, remove = directories(target, scratch, inside)
+    if (begun := cleanup(plan, inside)) is not None:
+        make, remove = (*make, begun.do), (*filter(None, [begun.undo]), *remove)
     samples = f"{scratch}/samples.jsonl"
     all_holders = (target.path, *holders) if target.kind is Kind.BLOCK else holders
     sampled = [part for i, (_, path) in enumerate(devices) for part in ("--device", f"d{i}={path}")]
@@ -154,8 +177,9 @@ def trial_steps(
 
 
 def _rehearsal(plan: TrialPlan, times: int) -> tuple[Command, ...]:
-    """What it left is removed: fio appends to its logs, and would count every second once more."""
-    if not times:
+    """What it left is removed: fio appends to its logs, and would count every second once more. What has a cleanup is
+    done once: it finds its place as it was."""
+    if not times or plan.cleanup is not None:
         return ()
     once = (plan.measure, *(plan.prepare if plan.uses_up else ()))
     return (*once * times, Command(("rm", "--force", "--", *plan.collect.values())))
@@ -172,6 +196,15 @@ def directories(
         make.append(Command((*inside, "mkdir", "--parents", "--", scratch)))
     remove = [Command((*inside, "rm", "--recursive", "--force", "--one-file-system", "--", path)) for path in fresh]
     return (Command(("mkdir", "--", scratch)), *make), tuple(remove)
+
+
+def cleanup(plan: TrialPlan, inside: tuple[str, ...] = ()) -> Step | None:
+    """Where the workload runs. What is changed in a container goes with it, and needs no undo after a kill."""
+    step = plan.cleanup
+    if step is None:
+        return None
+    undo = None if step.undo is None else _within(inside, step.undo)[0]
+    return replace(step, do=_within(inside, step.do)[0], undo=undo)
 
 
 def _within(inside: tuple[str, ...], *commands: Command) -> tuple[Command, ...]:

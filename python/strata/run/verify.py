@@ -33,7 +33,7 @@ def verify(
     Raises Refused for a run that is not exact, BadInput when what its campaign says means something else today.
     """
     written = reader.source(directory)
-    campaign = _again(written, directory)
+    campaign = stored_campaign(directory)
     if campaign.testbed.clock != "virtual":
         raise Refused(
             f"{directory} was measured by the real clock, where no two runs are equal; "
@@ -65,7 +65,9 @@ def verify(
     return compare(before, after), _other(before.versions, after.versions)
 
 
-def _again(written: reader.Written, directory: Path) -> Campaign:
+def stored_campaign(directory: Path) -> Campaign:
+    """Load the campaign of the run in `directory` as it was begun. Raises StoreError, BadInput."""
+    written = reader.source(directory)
     return campaigns.load(
         written.source,
         where=str(directory),

@@ -10,6 +10,7 @@ from strata.hosts.base import Host
 from strata.judge.risks import loses_acknowledged, sentence
 from strata.model import (
     Call,
+    DataStep,
     Disk,
     GuestImage,
     Kind,
@@ -37,7 +38,7 @@ from strata.run import (
     within_bounds,
     witness,
 )
-from strata.run.apart import Apart, make_directories
+from strata.run.apart import Apart, begin_cleanups, clean_up, make_directories
 from strata.run.guests import Machines
 from strata.run.outside import Outside
 from strata.run.progress import Listener, Noted, StepStarted, TrialEnded
@@ -209,6 +210,9 @@ def _measure(
     bench: Workbench, site: Site, machines: Machines, planned: PlannedVisit, stack: Stack, plan: layout.Layout
 ) -> None:
     shared = _bench(bench, machines, plan)
+    if "host" in shared.arcs and not bench.sites.disposable:
+        arc = trial_steps.note_arc(plan.directory)
+        journal.carry_out(bench.store, machines.outer, machines.attempt, "visit", arc)
     outside = _outside(machines, plan)  # one for all rounds: each watch needs files of its own
     seed = bench.seed + planned.round  # one per round: every stack of a round gets the same sequence of I/O
     number = 0
@@ -225,10 +229,12 @@ def _measure(
         if first:
             apart.measure()
         removals = make_directories(parts)
+        cleanups = begin_cleanups(machines, parts, seed)
         bench.listener(StepStarted(" + ".join(call.text for call, _, _ in loads)))
         results = _trials(plan, loads, parts, outside, seed)
         strays = [stray for each in machines.every() for stray in each.end_strays(site.uuid)]
         strays += _swept(machines, plan)
+        left = clean_up(cleanups)
         if strays:
             note = f"what it left running in the background was ended: {', '.join(strays)}"
             results = [replace(result, notes=(*result.notes, note)) for result in results]
@@ -240,7 +246,7 @@ def _measure(
             told_by_layers.added(bench.machine_metrics, told, plan, load[0].tenant, result)
             for load, result in zip(loads, results, strict=True)
         ]
-        wrong = _differences(bench, machines, plan)
+        wrong = [*left, *_differences(bench, machines, plan)]
         if wrong:
             results = [_changed(result, wrong) for result in results]
         elif not first:
@@ -296,6 +302,7 @@ def _parts(
             pid_file=top.pid_file,
             outside=outside,
             meanwhile=_meanwhile(machines, top),
+            data_steps=_data_steps(machines, top),
             holders=plan.holders(top.guest),
             above=served.above(plan),
         )
@@ -389,6 +396,7 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
         plan.top.pid_file,
         outside,
         _meanwhile(machines, plan.top),
+        _data_steps(machines, plan.top),
         plan.holders(inside),
         served.above(plan),
     )
@@ -396,6 +404,10 @@ def _bench(bench: Workbench, machines: Machines, plan: layout.Layout) -> trial.B
 
 def _meanwhile(machines: Machines, top: Provides) -> tuple[tuple[Host, Meanwhile], ...]:
     return tuple((machines.of(each.guest), each) for each in top.meanwhile)
+
+
+def _data_steps(machines: Machines, top: Provides) -> tuple[tuple[Host, DataStep], ...]:
+    return tuple((machines.of(each.guest), each) for each in top.data_steps)
 
 
 def _outside(machines: Machines, plan: layout.Layout) -> Outside:

@@ -382,6 +382,10 @@ def _trials(
     return tuple(found)
 
 
+# What a trial journals builds no part of a stack, and is among the commands of the trial.
+_OF_LAYERS = "layer NOT IN (SELECT text FROM workload)"
+
+
 def _steps(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> tuple[StepTime, ...]:
     return tuple(
         StepTime(visits[row.attempt][0], visits[row.attempt][1], row.layer, row.why, row.create_s, row.remove_s)
@@ -391,7 +395,7 @@ def _steps(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) -> 
             "SELECT attempt, layer, why, "
             "(SELECT duration_s FROM journal_state WHERE journal = journal.id AND state = 'done'), "
             "(SELECT duration_s FROM journal_state WHERE journal = journal.id AND state = 'undone') "
-            "FROM journal WHERE attempt IS NOT NULL ORDER BY id",
+            f"FROM journal WHERE attempt IS NOT NULL AND {_OF_LAYERS} ORDER BY id",
         )
         if row.attempt in visits
     )
@@ -437,7 +441,7 @@ def _commands(sql: sqlite3.Connection, visits: dict[int, tuple[int, str, int]]) 
         first.setdefault(stack, attempt)
     found = {}
     for stack, attempt in first.items():
-        query = "SELECT do_argv, undo_argv FROM journal WHERE attempt = ? ORDER BY id"
+        query = f"SELECT do_argv, undo_argv FROM journal WHERE attempt = ? AND {_OF_LAYERS} ORDER BY id"
         built = list(rows.fetch(sql, rows.Journaled, query, (attempt,)))
         query = "SELECT argv FROM trial WHERE attempt = ? ORDER BY id"
         measured = [argv for row in rows.fetch(sql, rows.Commands, query, (attempt,)) for argv in row.argv]

@@ -126,7 +126,8 @@ class Neighbours(_on_engine.OnEngine):
                   choices=("both", *_WAYS)),
             Param("bps", ParamType.SIZE, "limit of each container, bytes per second; none unless said", minimum=4096),
             Param("iops", ParamType.INT, "limit of each container, operations per second; none unless said", minimum=1),
-            Param("file", ParamType.SIZE, "size of each container's file", default=64 * _MIB, minimum=_MIB),
+            Param("file", ParamType.SIZE, "size of each container's file; through the page cache, one that memory "
+                  "holds is read from there", default=64 * _MIB, minimum=_MIB),
             Param("runtime", ParamType.TIME, "how long each way is measured", default=10.0, minimum=1.0),
             _image.FILES,
             _image.SIZE,
@@ -176,7 +177,8 @@ class Neighbours(_on_engine.OnEngine):
             3600.0 + _PATIENCE_S * len(names) + len(ways) * runtime_s,
         )
         files = {f"{way}-{name}.json": f"{scratch}/{way}/{name}.json" for way in ways for name in names}
-        return replace(trial, expect_s=len(ways) * runtime_s, collect={**trial.collect, **files})
+        collect = {**trial.collect, **files}
+        return replace(trial, expect_s=len(ways) * runtime_s, collect=collect, buffered="buffered" in ways)
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
         ways = _ways(spec)

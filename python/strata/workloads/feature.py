@@ -10,8 +10,10 @@ from strata.model import (
     Call,
     Command,
     Facts,
+    Kind,
     Measured,
     Metric,
+    Step,
     Target,
     TrialOutput,
     TrialPlan,
@@ -20,6 +22,8 @@ from strata.model import (
 )
 from strata.probes import Probe, probes
 from strata.probes._probe import words
+from strata.probes._undo import MAKE_NOTES, REMOVE_NOTES, UNDO
+from strata.probes._undo import TOOLS as OF_UNDO
 from strata.workloads._common import declared, last_lines
 
 HOLDS = Metric("holds", "ratio", "higher", "1: it was done; 0: it was tried and is not so")
@@ -50,8 +54,14 @@ class Feature:
                 f"{self.info.name} reaches what lies below {target.path}, which belongs to you and not to Strata; try "
                 "it on a disk that Strata makes, or on one that you give with --device."
             )
-        command = Command(("sh", "-c", self.probe.script, "sh", target.path, scratch), timeout_s=1800.0)
-        return TrialPlan(prepare=(), measure=command, collect={}, buffered=True)
+        reaches = self.info.reaches_below and target.kind is not Kind.ENGINE
+        make, script, undo = (
+            ("sh", "-c", text, "sh", target.path, scratch)
+            for text in (MAKE_NOTES, self.probe.script, UNDO if reaches else REMOVE_NOTES)
+        )
+        cleanup = Step(Command(make), Command(undo), f"make notes of what {self.info.name} changes")
+        measure = Command(script, timeout_s=1800.0)
+        return TrialPlan(prepare=(), measure=measure, collect={}, buffered=True, cleanup=cleanup)
 
     def read(self, spec: Call, output: TrialOutput) -> Measured:
         if output.exit_code != 0:
@@ -75,7 +85,7 @@ def _feature(probe: Probe) -> Feature:
         metrics=(_TOOK, HOLDS, *probe.metrics),
         primary=_TOOK.name,  # what it holds is no figure to rank by: a feature that is not there is 0
         accepts=probe.accepts,
-        tools=probe.tools,
+        tools=probe.tools if probe.own_files_only else {**probe.tools, **OF_UNDO},
         reaches_below=not probe.own_files_only,
     )
     return Feature(info, probe)

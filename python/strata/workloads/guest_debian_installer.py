@@ -156,6 +156,8 @@ echo "$accel" >"$4/accel"
 """.replace("TCG", ACCELERATOR["tcg"])
 )
 
+# Before the boot memory forgets what was installed, as before a trial: through the page cache it would be served from
+# there, past it from the disk.
 # $1 directory of the trial, $2 the same and $3 the target with commas doubled, as QEMU reads them, $4 how it caches,
 # $5 the folder of the installer, the rest: QEMU. It ends by itself when all is well; an installer that shows what it
 # failed at or asks, or a kernel that panics, waits for ever, so the console is watched.
@@ -205,6 +207,7 @@ wait "$qemu"; ended=$? qemu=
 echo "install_s $(since "$began")"
 awk '{ waited += $2 - $1 } END { printf "mirror_s %.2f\\n", waited }' "$dir/fetched"
 echo "accel ${accel%%,*}"
+sync -- "$file"; { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null
 began=$(up)
 "$@" -serial "file:$console/on-booted" >&2 &
 qemu=$!

@@ -6,12 +6,13 @@ import dataclasses
 import json
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import pytest
 
 from strata import published, workloads
 from strata.advice import requirements
-from strata.advice.advise import Advice, advise
+from strata.advice.advise import Advice, Candidate, advise
 from strata.advice.elsewhere import elsewhere
 from strata.advice.judge import Answer, Judged, features, judge
 from strata.advice.requirements import Requirements, described, with_flags
@@ -190,10 +191,14 @@ def test_an_acknowledged_write_that_can_be_lost() -> None:
 
 def test_every_argument_that_takes_a_promise_away_is_a_risk() -> None:
     noted = {(each.layer, name) for each in KNOWN.risks for name, _ in each.terms.when if each.loses}
-    for layer, info in catalogue().items():
-        for param in info.params:
-            if param.name == "nobarrier" or {"unsafe", "disabled", "nobarrier"} & {*param.choices}:
-                assert (layer, param.name) in noted, (layer, param.name)
+    risky = {
+        (layer, param.name)
+        for layer, info in catalogue().items()
+        for param in info.params
+        if param.name == "nobarrier" or {"unsafe", "disabled", "nobarrier"} & {*param.choices}
+    }
+    assert risky >= {("ext4", "nobarrier"), ("vm", "cache"), ("qsd", "cache"), ("zfs", "sync"), ("zvol", "sync")}
+    assert risky - noted == set()
 
 
 def test_memory_that_is_not_counted_is_said() -> None:
@@ -458,6 +463,62 @@ def test_the_ranking_counts_what_fits_only_and_prices_the_runner_up() -> None:
     once = dataclasses.replace(runner_up, shown=False, ratio=dataclasses.replace(runner_up.ratio, low=None, high=None))
     said = report.render(dataclasses.replace(found, others=(once, *found.others[1:])), [])
     assert "by one visit of each, which shows no spread; the data do not show it to be a difference." in said
+
+
+def with_metrics(view: View, figures: dict[str, dict[str, float]], better: Literal["lower", "higher"]) -> View:
+    """`view` with more metrics of its workload: name -> stack -> figure."""
+    (load,) = view.workloads
+    more = {name: Metric(name, "ms", better) for name in figures}
+    trials = (
+        dataclasses.replace(
+            trial, metrics=dict(trial.metrics) | {name: of[trial.stack] for name, of in figures.items()}
+        )
+        for trial in view.trials
+    )
+    loads = (dataclasses.replace(load, metrics={**load.metrics, **more}),)
+    return dataclasses.replace(view, workloads=loads, trials=tuple(trials))
+
+
+def trades(figures: dict[str, tuple[float, float]], better: Literal["lower", "higher"]) -> Candidate:
+    """The runner-up, of which figures are given after those of the choice."""
+    choice, other = stack(STACKS[0]).text, stack(STACKS[1]).text
+    of = {name: {choice: pair[0], other: pair[1]} for name, pair in figures.items()}
+    run = with_metrics(measured({choice: 100.0, other: 80.0}), of, better)
+    found = advise([stack(choice), stack(other)], {"runs/a": run}, Requirements(), drivers(), KNOWN)
+    assert found.choice is not None and found.choice.judged.stack == choice
+    assert found.choice.better == found.choice.worse == ()
+    return found.others[0]
+
+
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_a_trade_off_is_how_many_times_as_good_the_largest_first(better: Literal["lower", "higher"]) -> None:
+    low, high = {"lower": (2.0, 3.0), "higher": (3.0, 2.0)}[better]
+    pairs = {"some": (10.0, 10.0 * low / high), "much": (10.0, 10.0 * (low / high) ** 2)}
+    better_pairs = {f"good_{name}": pair for name, pair in pairs.items()}
+    worse_pairs = {f"bad_{name}": pair[::-1] for name, pair in pairs.items()}
+    found = trades(better_pairs | worse_pairs, better)
+    assert [(trade.metric, trade.ratio) for trade in found.better] == [
+        ("good_much", pytest.approx(2.25)),
+        ("good_some", pytest.approx(1.5)),
+        ("host.cpu_per_io_us", pytest.approx(1.25, rel=0.01)),
+    ]
+    assert [(trade.metric, trade.ratio) for trade in found.worse] == [
+        ("bad_much", pytest.approx(1 / 2.25)),
+        ("bad_some", pytest.approx(1 / 1.5)),
+        ("iops", pytest.approx(0.8, rel=0.01)),
+    ]
+
+
+def test_what_differs_by_less_than_the_margin_is_no_trade_off() -> None:
+    pairs = {"less": (100.0, 97.5), "more": (100.0, 102.5), "gained": (100.0, 96.0), "lost": (100.0, 104.0)}
+    found = trades(pairs | {"nothing": (0.0, 5.0), "was nothing": (5.0, 0.0)}, "lower")
+    assert {trade.metric for trade in found.better} == {"gained", "host.cpu_per_io_us"}
+    assert {trade.metric for trade in found.worse} == {"lost", "iops"}
+
+
+def test_only_the_largest_trade_offs_are_shown() -> None:
+    found = trades({f"m{number}": (100.0, 100.0 + 10 * number) for number in range(1, 8)}, "lower")
+    assert [trade.metric for trade in found.worse] == ["m7", "m6", "m5", "m4"]
 
 
 def test_stacks_that_the_data_do_not_tell_apart_are_offered_together() -> None:

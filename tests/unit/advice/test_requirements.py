@@ -48,12 +48,66 @@ def test_a_file_that_says_nothing_sensible(text: str, said: str) -> None:
         read(text)
 
 
+def test_requirements_come_with_strata() -> None:
+    assert "proxmox-2019" in {path.stem for path in READY}
+
+
 @pytest.mark.parametrize("path", READY, ids=lambda path: path.stem)
 def test_requirements_that_come_with_strata_can_be_met(path: Path) -> None:
     wanted = requirements.read(path.read_text(), path.name, KNOWN.features)
     stacks = [found for text in wanted.candidates for found in parse_stacks(text, catalogue())]
     found = advise(stacks, {}, wanted, drivers(), KNOWN)
     assert found.unmeasured and found.ruled_out
+
+
+def test_a_file_is_read_by_value() -> None:
+    text = (
+        "needs: [snapshot, thin | cow]\nmax-memory: 1G\ncapacity: 2T\nsurvive: 2-disks\nno_writeback_risk: true\n"
+        "disks: {hdd: 2, ssd: 1}\nweights: {oltp: 2, backup: 0.5, idle: 0}\ncandidates: [disk | ext4, disk | xfs]\n"
+    )
+    assert read(text) == Requirements(
+        needs=(("snapshot",), ("thin", "cow")),
+        max_memory_bytes=1 << 30,
+        capacity_bytes=2 << 40,
+        survive=2,
+        no_writeback_risk=True,
+        disks={"hdd": 2, "ssd": 1},
+        weights={"oltp": 2.0, "backup": 0.5, "idle": 0.0},
+        candidates=("disk | ext4", "disk | xfs"),
+    )
+    assert not read("no_writeback_risk: false").no_writeback_risk
+    assert read("needs: [snapshot]") == Requirements(needs=(("snapshot",),))
+
+
+def test_flags_replace_the_file_where_there_can_be_one_value_only() -> None:
+    base = read("weights: {oltp: 2}\ndisks: {hdd: 4}\ncapacity: 2T\nno_writeback_risk: true")
+    assert requirements.with_flags(base, KNOWN.features) == base
+    more = requirements.with_flags(
+        base, KNOWN.features, weights="oltp=1, fio/rand(bs=4k)=3", disks=["hdd=1", "ssd=2"], capacity="1T", survive="1"
+    )
+    assert more == Requirements(
+        capacity_bytes=1 << 40,
+        survive=1,
+        no_writeback_risk=True,
+        disks={"hdd": 1, "ssd": 2},
+        weights={"oltp": 1.0, "fio/rand(bs=4k)": 3.0},
+    )
+    assert requirements.with_flags(Requirements(), KNOWN.features, no_writeback_risk=True).no_writeback_risk
+
+
+def test_every_requirement_is_described() -> None:
+    wanted = read(
+        "needs: [snapshot, thin|cow]\nmax_memory: 1G\ncapacity: 2T\nsurvive: 1\nno_writeback_risk: true\n"
+        "disks: {hdd: 2}\nweights: {oltp: 2}"
+    )
+    assert requirements.described(wanted) == [
+        *("snapshot", "thin or cow", "at most 1G of memory", "survives the loss of 1 disk"),
+        *("nothing that was flushed can be lost", "stands on 2 hdd"),
+    ]
+    assert requirements.described(read("survive: 2\ndisks: {hdd: 2, ssd: 1}")) == [
+        *("survives the loss of 2 disks", "stands on 2 hdd and 1 ssd"),
+    ]
+    assert requirements.described(Requirements()) == []
 
 
 def test_flags_come_beside_the_file() -> None:

@@ -126,9 +126,9 @@ def test_a_report_replaces_a_link_and_never_follows_it(
     monkeypatch.setattr(reader, "view", lambda directory: None)
     monkeypatch.setattr(joined, "build", lambda views, said: joined.Joined((), (), ()))
     if form == "joined":
-        report.joined_report([tmp_path / "a", tmp_path / "b"], True, False, out, report.Beside())
+        report.joined_report([tmp_path / "a", tmp_path / "b"], "json", out, report.Beside())
     else:
-        report.report(tmp_path, form == "json", form == "markdown", out, report.Beside())
+        report.report(tmp_path, form, out, report.Beside())
     assert victim.read_text() == "precious" and not out.is_symlink() and out.read_text()
 
 

@@ -69,8 +69,8 @@ def test_every_command_that_reads_it_comes_to_its_end(directory: Path, capsys: p
     try:
         status.status(directory, as_json=False)
         verdict.verdict(directory, False, None, None)
-        report.report(directory, False, False, None, report.Beside(None, None, (), ()))
-        report.report(directory, False, True, None, report.Beside(None, None, (), ()))
+        report.report(directory, "html", None, report.Beside(None, None, (), ()))
+        report.report(directory, "markdown", None, report.Beside(None, None, (), ()))
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

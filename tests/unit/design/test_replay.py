@@ -47,6 +47,87 @@ def test_it_is_taken_apart() -> None:
     assert (noise.stacks, noise.visits) == (16, 16 * ROUNDS)
 
 
+def known() -> pl.DataFrame:
+    """Three stacks at 0, 0.3 and 0.5, eight rounds an hour apart that each gain 0.1. The first stack's visits swing by
+    0.04, the second's by 0.01 the other way, and in the last two rounds by half. Nothing swings in the third.
+    """
+    swing = [(0.04, -0.01), (-0.04, 0.01)] * 3 + [(0.04, -0.5), (-0.04, 0.5)]
+    rows = []
+    for number, (first, second) in enumerate(swing):
+        for place, (level, rest) in enumerate(((0.0, first), (0.3, second), (0.5, 0.0))):
+            hour, value = 7.0 + number + 0.1 * place, level + 0.1 * number + rest
+            rows.append({"stack": f"s{place}", "hour": hour, "value": value, "factor: fs": f"fs{place}"})
+    return pl.DataFrame(rows)
+
+
+def test_a_data_set_without_chance_is_taken_apart_exactly() -> None:
+    found = recorded(known())
+    assert found.stacks == ("s0", "s1", "s2") and found.factors == ("fs",)
+    assert found.truth.level == pytest.approx([-0.5, -0.2, 0.0])
+    assert found.drift == pytest.approx([0.1 * (number - 3.5) for number in range(8)])
+    assert found.hours == pytest.approx([0.1 + number for number in range(8)])
+    assert found.rest[0] == pytest.approx([0.04, -0.04] * 4)
+    assert found.rest[1] == pytest.approx([-0.01, 0.01] * 3 + [-0.5, 0.5])
+    assert found.rest[2] == pytest.approx([0.0] * 8)
+    longer = pl.concat([known(), known().head(1).with_columns(hour=pl.lit(20.0), value=pl.lit(9.0))])
+    again = recorded(longer)
+    assert again.truth.level == pytest.approx(found.truth.level), "rounds that not all stacks have are left out"
+    shuffled = recorded(known().sample(fraction=1.0, shuffle=True, seed=1))
+    assert shuffled.rest[int(shuffled.stacks.index("s1"))] == pytest.approx(found.rest[1])
+
+
+def test_the_course_of_the_machine_is_around_nothing() -> None:
+    """Also where one stack was off in a round, and the middle of all stacks moves."""
+    odd = (
+        known()
+        .with_row_index()
+        .with_columns(value=pl.col("value") + pl.when(pl.col("index") == 21).then(1.0).otherwise(0.0))
+    )
+    assert recorded(odd).drift.mean() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_its_noise_is_that_of_its_parts() -> None:
+    noise = noise_of(recorded(known()))
+    assert (noise.stacks, noise.visits, noise.hours) == (3, 24, pytest.approx(7.0))
+    assert noise.spread_low == pytest.approx(0.0, abs=1e-12)
+    assert noise.spread_middle == pytest.approx(0.04 * (8 / 7) ** 0.5)
+    assert noise.spread_high == pytest.approx(((6 * 0.01**2 + 2 * 0.5**2) / 7) ** 0.5)
+    assert noise.drift_range == pytest.approx(0.7)
+    assert noise.drift_spread == pytest.approx(0.1 * 6**0.5)
+    assert noise.outliers == pytest.approx(2 / 24)
+    assert noise.two_modes == pytest.approx(1 / 3), "the first stack's"
+    assert (noise.visit_share, noise.pressure_share) == (None, None)
+
+
+def test_visits_in_two_groups_are_seen_where_there_are_enough() -> None:
+    assert noise_of(recorded(known().filter(pl.col("hour") < 14))).two_modes == 0.0
+
+
+def test_a_replayed_machine_follows_the_recorded_course_over_and_over() -> None:
+    machine = Replayed(recorded(known()), 1)
+    machine.seconds = 3600 * 2.6 - 20
+    # Half way between the rounds at 2.1 and 3.1 hours, and a trial of a minute later.
+    assert machine.visit(2, 2) == pytest.approx([0.1 * (2.5 - 3.5), 0.1 * (2.5 + 1 / 60 - 3.5)])
+    assert machine.seconds == pytest.approx(3600 * 2.6 + 120)
+    machine.seconds = 3600 * (7.1 + 2.6)
+    assert machine.more(2) == pytest.approx(0.1 * (2.5 - 3.5))
+    machine.seconds = 0.0
+    assert machine.more(2) == pytest.approx(-0.35)
+
+
+def test_draw_n_of_a_stack_is_the_same_whatever_came_between() -> None:
+    found = recorded(known().with_columns(value=pl.col("value") - 0.1 * (pl.col("hour") - 7.0).floor()))
+    one, other, third = Replayed(found, 1), Replayed(found, 1), Replayed(found, 2)
+    alone = [one.more(1) for _ in range(12)]
+    between = []
+    for _ in range(12):
+        other.more(0)
+        between.append(other.more(1))
+    assert between == pytest.approx(alone)
+    assert len({round(value, 6) for value in alone}) > 1
+    assert [third.more(1) for _ in range(12)] != pytest.approx(alone)
+
+
 def test_a_visit_is_drawn_from_the_stacks_own() -> None:
     found = recorded(made_up())
     machine, again = Replayed(found, 1), Replayed(found, 1)

@@ -166,6 +166,14 @@ def test_more_rounds_go_on() -> None:
     assert next_batch(more, stacks).visits == tuple(order(stacks, 3, 5)[6:])
 
 
+def test_one_of_a_thing_is_written_in_the_singular() -> None:
+    view = empty(["a", "b"], 1, seed=5)
+    first, last = order(["a", "b"], 1, 5)
+    view = visited(view, *first)
+    assert next_batch(view, ["a", "b"]) == Batch((last,), False, "Round 1 of 1: the last visit.")
+    assert next_batch(visited(view, *last), ["a", "b"]) == Batch((), True, "Stopped: the only round is done.")
+
+
 def test_nothing_runnable_stops() -> None:
     assert next_batch(empty(["a"], 3), []).stop
     assert next_batch(empty(["a"], 0), ["a"]).stop

@@ -15,9 +15,9 @@ from strata.run import plan as planning
 from strata.run.directories import Directory
 from strata.run.sites import GuestLook
 
-from .test_documents import COMMANDS, TYPED, Fence, read_campaign
+from .test_documents import COMMANDS, TYPED, Fence, continues, read_campaign
 
-EXAMPLES = [(fence, argv) for fence, argv in TYPED if argv[1] in ("plan", "run")]
+EXAMPLES = [(fence, argv) for fence, argv in TYPED if argv[1] in ("plan", "run") and not continues(argv[2:])]
 
 
 class Everything(frozenset[str]):

@@ -21,6 +21,7 @@ from strata.model import (
     Metered,
     Place,
     Provides,
+    Snapshots,
     Step,
     Value,
 )
@@ -58,6 +59,7 @@ def ability(name: str) -> Ability:
     return lambda count: [Step(Command((name, f"{n + 1}")), None, f"{name} {n + 1}") for n in range(count)]
 
 
+SNAPSHOTS = Snapshots(ability("hold"), Command(("drop",)), Command(("look",)))
 ABILITIES = {name: ability(name) for name in ("snapshot", "degrade", "rebuild", "balance", "dedupe")}
 
 
@@ -92,11 +94,13 @@ def below(
     # These take only a thin pool, and tenants share only what can be shared.
     if Kind.BLOCK in accepts and layer not in ("containerd", "docker", "incus", "lxd", "tenants"):
         return [
-            Provides(Kind.BLOCK, f"/run/visit/{n}/device", size_bytes, ours=not claimed, can=ABILITIES)
+            Provides(
+                Kind.BLOCK, f"/run/visit/{n}/device", size_bytes, ours=not claimed, can=ABILITIES, snapshots=SNAPSHOTS
+            )
             for n in range(count)
         ]
     mount = "/run/visit/1/mnt"
-    return [Provides(Kind.DIRECTORY, mount, size_bytes, mount=mount, name="tank", can=ABILITIES)]
+    return [Provides(Kind.DIRECTORY, mount, size_bytes, mount=mount, name="tank", can=ABILITIES, snapshots=SNAPSHOTS)]
 
 
 def facts(**changes: Any) -> Facts:

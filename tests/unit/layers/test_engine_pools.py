@@ -10,7 +10,7 @@ from strata.errors import BadInput
 from strata.layers import drivers
 from strata.model import Completed
 
-from .layer_cases import PLACE, below, captured, facts, spec
+from .layer_cases import PLACE, SNAPSHOTS, below, captured, facts, spec
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ def test_snapshots_of_the_empty_volume_beside_the_containers_are_refused(layer: 
     driver, pool = drivers()[layer], below(layer, thin_pool=True)
     call = spec(layer, {driver.info.params[0].name: how})
     engine = driver.provides(call, pool, PLACE)
-    with pytest.raises(BadInput, match="in volumes beside the one that lvmthin can take snapshots of"):
+    with pytest.raises(BadInput, match="keeps its containers in volumes of their own"):
         engine.can["snapshot"](1)
     (volume,) = pool
-    able = replace(volume, can={"snapshot": lambda count: []})
+    able = replace(volume, can={"snapshot": lambda count: []}, snapshots=SNAPSHOTS)
     held = drivers()["snapshot"].provides(spec("snapshot", {}), [able], PLACE)
     with pytest.raises(BadInput, match="right on lvmthin"):
         driver.provides(call, [held], PLACE)

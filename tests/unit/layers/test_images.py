@@ -67,6 +67,8 @@ def test_what_has_no_room(layer: str, values: dict[str, Value], room: int | None
         ("qsd", {"aio": "native"}, ["aio=native with cache=writeback"]),
         ("qsd", {"aio": "native", "cache": "unsafe", "discard": "unmap"}, ["aio=native", "take export=nbd"]),
         ("qsd", {"aio": "native", "cache": "directsync"}, []),
+        ("qsd", {"read_iops": 100}, []),
+        ("qsd", {"read_iops": 100, "export": "nbd"}, ["qemu-nbd holds no limit"]),
         ("qsd", {"detect_zeroes": "unmap"}, ["without discard=unmap"]),
         ("qsd", {"detect_zeroes": "unmap", "discard": "unmap", "export": "nbd"}, []),
     ],

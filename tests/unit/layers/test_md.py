@@ -13,6 +13,7 @@ from strata.model import Provides, Step, Value
 
 from .layer_cases import PLACE, below, captured, captured_figures, facts, spec
 
+KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 MD = drivers()["md"]
@@ -45,6 +46,9 @@ def ability(name: str, values: dict[str, Value], disks: int, count: int) -> list
         # by the same rule
         ({"level": "raid6", "spares": 1}, [2 * GIB] * 5, 4288675840),
         ({"level": "raid10"}, [2 * GIB] * 3, 3216506880),
+        # an odd number of chunks each: half of all, rounded down
+        ({"level": "raid10"}, [GIB + 512 * KIB] * 3, 1607991296),
+        ({"level": "raid10", "layout": "far"}, [GIB + 512 * KIB] * 3, 1607467008),
         ({"level": "raid10", "layout": "far"}, [2 * GIB] * 3, 3216506880),
         ({"level": "raid1"}, [GIB, 5 * GIB], 1071644672),
         ({"level": "raid1"}, [GIB, None], None),
@@ -187,6 +191,14 @@ def test_a_spare_would_take_the_place_of_what_was_lost() -> None:
     assert devices_of(ability("rebuild", values, 4, 1), "put the lost disk back") == ["/run/visit/2/device"]
 
 
+def test_an_array_that_udev_holds_inactive_for_want_of_a_member_is_assembled_without_it() -> None:
+    steps = MD.plan_create(spec("md", {"level": "raid1"}), below("md", 2), PLACE)
+    assert steps[0].again is not None
+    script = steps[0].again.argv[2]
+    assert "= inactive ]" in script
+    assert script.index("mdadm --quiet --stop") < script.index("exec mdadm --quiet --assemble")
+
+
 def test_a_member_that_comes_back() -> None:
     steps = ability("rebuild", {"level": "raid6"}, 4, 2)
     assert steps[0].do.argv[5:] == ("rebuilding", "3", "2")
@@ -211,6 +223,11 @@ def test_a_member_that_was_lost_is_named() -> None:
     assert changed("raid10", ("member=vdc in_sync\n", ""), ("degraded=0", "degraded=1")) == [
         f"{lost}: it is not in the array any more."
     ]
+
+
+def test_a_spare_that_was_lost_is_called_one() -> None:
+    answers = changed("raid1-spare-rebuilding", ("member=vdc spare", "member=vdc faulty,spare"))
+    assert answers == ["md: the array is degraded, it lost vdc (a spare): the kernel found it faulty."]
 
 
 def test_a_failing_mirror_half_was_seen_so_by_a_real_kernel() -> None:

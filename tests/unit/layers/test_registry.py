@@ -80,12 +80,17 @@ def test_every_layer_has_golden_cases_and_captured_outputs(layer: str) -> None:
 
 
 def test_every_mount_option_excludes_its_opposite() -> None:
+    pairs = []
     for name, driver in drivers().items():
         flags = {p.name for p in driver.info.params if p.type is ParamType.FLAG and p.group == "mount"}
-        for positive in flags:
-            if f"no{positive}" in flags:
-                reasons = driver.reasons_not_to_run(spec(name, {positive: True, f"no{positive}": True}), facts())
-                assert any("exclude each other" in reason for reason in reasons), (name, positive)
+        pairs += [(name, driver, positive) for positive in flags if f"no{positive}" in flags]
+    assert {(name, positive) for name, _, positive in pairs} >= {
+        *((name, "barrier") for name in ("btrfs", "ext4", "f2fs", "xfs")),
+        *((name, "discard") for name in ("ext4", "f2fs", "xfs")),
+    }
+    for name, driver, positive in pairs:
+        reasons = driver.reasons_not_to_run(spec(name, {positive: True, f"no{positive}": True}), facts())
+        assert any("exclude each other" in reason for reason in reasons), (name, positive)
 
 
 def test_layers_import_only_light_modules() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.mutants import changes
+from tests.mutants.__main__ import ROOT, equivalents, place_of
 
 import strata
 
@@ -30,6 +31,8 @@ def after(text: str) -> list[str]:
         ("x = 4", ["x = 5"]),
         ("x = quote(y)", ["x = (y)"]),
         ("f(x, y)", ["pass"]),
+        ("x = zip(y, z, strict=True)", []),
+        ("x = f(y, z, other=True)", ["x = f(y, z, other=False)"]),
         ("raise E", ["pass"]),
         ("x: int | None = y", []),
         ("y = a if b else c", ["y = a if (not (b)) else c"]),
@@ -41,6 +44,18 @@ def after(text: str) -> list[str]:
 )
 def test_each_kind_of_change(text: str, changed: list[str]) -> None:
     assert after(text) == changed
+
+
+def test_what_is_listed_as_equivalent_is_a_change_of_the_code_as_it_is() -> None:
+    """Else it is out of date: the line has changed, or is gone."""
+    listed = equivalents()
+    made = {place for file in {file for file, _, _ in listed} for place in _places(file)}
+    assert listed and listed - made == set()
+
+
+def _places(file: str) -> set[tuple[str, str, str]]:
+    source = (ROOT / file).read_bytes()
+    return {place_of(file, source, change) for change in changes.all_of(source)}
 
 
 def test_places_are_right_behind_letters_of_several_bytes() -> None:

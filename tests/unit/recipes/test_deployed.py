@@ -287,6 +287,26 @@ def test_a_daemon_on_a_pool_waits_for_the_pool() -> None:
     assert "Requires=strata-data.service\n" in drop_in and "AssertPathExists=/dev/data-1/volume\n" in drop_in
 
 
+def test_a_mirror_below_a_single_cache_device_is_started_without_one_of_its_disks() -> None:
+    text, roles = "(2*hdd | md(raid1)) + ssd | lvmcache(writeback) | ext4", ["hdd", "hdd", "ssd"]
+    service = files(text, "systemd", roles)["strata-data.service"].text
+    assert "dev-disk" not in service and "wait for the disks" in service
+
+
+def test_what_may_lack_a_disk_is_started_before_systemd_gives_up_the_mount() -> None:
+    """Both would wait for 90 s otherwise, and the mount fails at the moment at which its device can be made."""
+    service = files("2*disk | lvm(raid1) | ext4", "systemd", ["disk", "disk"])["strata-data.service"].text
+    first = next(line for line in service.splitlines() if line.startswith("ExecStart="))
+    assert "-ge 60 ]" in first and first.endswith('"/dev/disk/by-id/wwn-0" "/dev/disk/by-id/wwn-1"')
+    alone = files("disk | lvmthin | ext4", "systemd")["strata-data.service"].text
+    assert "wait for the disks" not in alone and "\nRequires=dev-disk" in alone
+
+
+def test_units_say_how_they_are_enabled() -> None:
+    for file in files("2*disk | md(raid1) | ext4", "systemd", ["disk", "disk"]).values():
+        assert "`systemctl daemon-reload && systemctl enable --now strata-data.service srv-data.mount`" in file.text
+
+
 def test_a_pool_of_libvirt_is_not_at_the_mount_point_itself() -> None:
     for text in ("disk | ext4", "disk | ext4 | qcow2(size=1G)"):
         file = files(text, "libvirt")["data-pool.xml"]

@@ -11,6 +11,7 @@ from strata.campaign import parse_stacks
 from strata.layers import catalogue
 from strata.model import FailedVisit, Metric, Outcome, Rule, Skipped, TrialResult, View, WorkloadView
 from strata.probes import probes
+from strata.probes._undo import MAKE_NOTES, REMOVE_NOTES, UNDO
 from strata.published.documented import documents
 from strata.report import features, matrix, pages
 from strata.report.matrix import Matrix
@@ -27,6 +28,14 @@ def tried(stack: str, name: str, holds: float | None, outcome: Outcome = Outcome
                        (f"{name}: what showed it",))  # fmt: skip
 
 
+PROBED = (
+    ("sh", "-c", MAKE_NOTES, "sh", "/mnt", "/notes"),
+    ("strata-engine", "sample", "--out", "x", "--", "sh", "-c", "script"),
+    ("sh", "-c", UNDO, "sh", "/mnt", "/notes"),
+    ("sh", "-c", REMOVE_NOTES, "sh", "/mnt", "/notes"),
+)
+
+
 def found(*trials: TrialResult) -> Matrix:
     holds = Metric("holds", "ratio", "higher")
     loads = tuple(
@@ -34,7 +43,7 @@ def found(*trials: TrialResult) -> Matrix:
     )
     view = View("f", "", 1, Rule(), (EXT4, ZFS, THIN, VDO), loads, trials, (), (Skipped(VDO, ("no module",)),),
                 (FailedVisit(9, THIN, 0, "it broke"),), (), 2, 2, None, {},
-                {EXT4: ("mkfs.ext4 /dev/vda", "strata-engine sample --out x -- sh -c script")}, ())  # fmt: skip
+                {EXT4: ("mkfs.ext4 /dev/vda", *map(shlex.join, PROBED))}, ())  # fmt: skip
     stacks = {text: parse_stacks(text, catalogue())[0] for text in view.stacks}
     return matrix.build([view], stacks, documents())
 
@@ -114,7 +123,7 @@ def test_json_has_all_of_it() -> None:
     assert cells["clone"]["texts"] == ["room that it took: 2.00 MiB"]
     assert group["rows"][0]["commands"] == ["mkfs.ext4 /dev/vda"], "and not the probes' scripts, which stand once"
     assert group["rows"][3]["without"] == ["no module"]
-    assert it["features"][0]["script"].startswith("say()")
+    assert it["features"][0]["script"] == probes()[it["features"][0]["name"]].script
 
 
 def test_the_page_asks_for_nothing_and_leads_where_it_says() -> None:

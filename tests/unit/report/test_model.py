@@ -53,6 +53,52 @@ def test_ranking_figures_are_the_estimates(ordinary: ReportModel, synthetic: Mod
     assert estimate.unit == "IOPS" and estimate.better == "higher" and estimate.n == 5
 
 
+def test_the_figures_of_a_known_run_are_those_shown(synthetic: ModuleType) -> None:
+    """XFS twice as fast as EXT4 under fio, four times as fast as BTRFS; all alike under dd."""
+    speeds = {synthetic.XFS: 4000.0, synthetic.EXT4: 2000.0, synthetic.BTRFS: 1000.0}
+    view = synthetic.run_of(speeds, rounds=3)
+    trials = tuple(
+        replace(
+            trial,
+            metrics={"iops": speeds[trial.stack] * (1 + 0.01 * trial.round)}
+            if trial.workload == synthetic.FIO.text
+            else {"throughput": 200.0 * (1 + 0.01 * trial.round)},
+        )
+        for trial in view.trials
+    )
+    view = replace(view, trials=trials)
+    ranking = rank(view)
+    chances = (0.994, 0.005, 0.004)
+    ranking = replace(
+        ranking, rows=tuple(replace(row, best=best) for row, best in zip(ranking.rows, chances, strict=True))
+    )
+    model = report.build(view, ranking, ())
+    shown = [[cell.text for cell in row.cells] for row in model.ranking.rows]
+    assert [column.title for column in model.ranking.columns] == [
+        *("Score", "Verdict", "Visits", "P(best)", "fio/randrw-75-25 iops", "dd/seqwrite-sync throughput"),
+    ]
+    assert [(row[0], row[2], row[3]) for row in shown] == [
+        ("1.000", "3", "0.99"),
+        ("0.707", "3", "0.01"),  # the root of a half, with dd's 1
+        ("0.500", "3", "< 0.01"),
+    ]
+    assert [row.cells[3].value for row in model.ranking.rows] == list(chances)
+    assert [float(row[4].replace(",", "")) for row in shown] == pytest.approx([4040, 2020, 1010], rel=2e-4)
+    fio, dd = ([row.cells[0].value for row in section.tables[0].rows] for section in model.workloads)
+    assert fio == pytest.approx([1, 0.5, 0.25]) and dd == pytest.approx([1, 1, 1])
+    assert [
+        {workload: ratio.point for workload, ratio in standing.against_leader.items()} for standing in model.standings
+    ] == [
+        {},
+        {synthetic.FIO.text: pytest.approx(0.5), synthetic.DD.text: pytest.approx(1)},
+        {synthetic.FIO.text: pytest.approx(0.25), synthetic.DD.text: pytest.approx(1)},
+    ]
+    unknown = report.build(view, replace(ranking, rows=(ranking.rows[0], replace(ranking.rows[1], best=None))), ())
+    assert [row.cells[3].text for row in unknown.ranking.rows] == ["0.99", MISSING]
+    nobody = report.build(view, rank(view), ())
+    assert ("P(best)" in [column.title for column in nobody.ranking.columns]) is (rank(view).rows[0].best is not None)
+
+
 def test_a_workload_alone_is_compared_with_the_leader(ordinary: ReportModel, synthetic: ModuleType) -> None:
     ratio = cells(ordinary.workloads[0].tables[0], synthetic.BTRFS)["Ratio"]
     assert ratio.value == pytest.approx(1700 / 4600, rel=0.08)
@@ -221,6 +267,17 @@ def test_the_verdict_names_a_stack_that_may_be_best_and_loses_data(synthetic: Mo
         said(synthetic.XFS)
     )
     assert "Able to lose" not in said(synthetic.EXT4)  # it is not the one to take
+
+
+def test_a_budget_and_a_length_that_are_not_known(synthetic: ModuleType, model_of: Build) -> None:
+    view = synthetic.run_of({synthetic.EXT4: 100.0, synthetic.XFS: 110.0}, rounds=2)
+    limited = replace(view, rule=replace(view.rule, budget_s=5400.0))
+    facts = {fact.name: fact.text for fact in model_of(limited).method}
+    assert facts["Time budget"] == "1 h 30 min"
+    assert "Time budget" not in {fact.name for fact in model_of(view).method}
+    first, *others = (replace(trial, started_at=1_790_000_000.0, wall_s=None) for trial in view.trials)
+    once = replace(view, trials=(replace(first, wall_s=180.0), *others))
+    assert {f.name: f.text for f in model_of(once).method}["Measured"] == "2026-09-21 14:13 to 2026-09-21 14:16 UTC"
 
 
 def test_how_it_was_measured(ordinary: ReportModel) -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from strata.report.numbers import (
     MISSING,
     Scale,
-    count,
     number,
     percent,
     places_for,
@@ -18,6 +17,7 @@ from strata.report.numbers import (
     scale_of,
     with_interval,
 )
+from strata.units import count
 
 
 @pytest.mark.parametrize(

@@ -322,3 +322,12 @@ def test_numbers_at_line_ends_keep_clear_of_each_other() -> None:
     )
     assert len(heights) == 4 and heights[0] >= 0 and heights[-1] <= 240
     assert all(b - a >= 12 for a, b in itertools.pairwise(heights))
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_every_table_fits_the_terminal(
+    synthetic: ModuleType, model_of: Callable[[View], ReportModel], width: int
+) -> None:
+    for view in (synthetic.ordinary(), synthetic.in_the_lab(), synthetic.many(30)):
+        for line in terminal.render(model_of(view), width=width, full=True).splitlines():
+            assert len(line) <= width, line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, cast
@@ -11,11 +12,13 @@ import pytest
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.errors import BadInput, Refused
+from strata.hosts.fake import FakeHost
 from strata.lab.machine import SavedState
 from strata.lab.qemu import MachineSpec
-from strata.model import Disk, Testbed
+from strata.model import Disk, GuestImage, Testbed
 from strata.run import in_lab, session
 from strata.run.in_lab import EXACT, NOT_QUITE, SEVERAL, LabSites, as_there, unbuilt
+from strata.run.sites import GuestLook
 
 from .test_plan import FACTS
 
@@ -140,3 +143,33 @@ def test_a_lab_has_no_disk_of_the_users(clock: Literal["virtual", "real"], next_
         session.devices(given, ["/dev/disk/by-id/ata-A1"], Testbed("lab", clock=clock))
     assert session.devices([], [], Testbed("lab", clock=clock)) == session.Devices()
     assert len(session.devices(given, [], Testbed()).claimed) == 1
+
+
+def test_guests_beside_a_lab_machine_share_what_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = GuestLook((), GuestImage("/guests"), FACTS, 64 << 30)
+    monkeypatch.setattr(in_lab, "look_at_guests", lambda *about: seen)
+    sites = opened("disk | ext4", "real")
+    look = sites.guests((), frozenset())
+    assert seen.facts is not None
+    assert look == replace(
+        seen,
+        facts=replace(seen.facts, caveats=(in_lab.BESIDE,)),
+        taken_bytes=sites.testbed.memory_bytes + in_lab._OVERHEAD_BYTES,
+        ports=True,
+    )
+    none = GuestLook(("no QEMU",))
+    monkeypatch.setattr(in_lab, "look_at_guests", lambda *about: none)
+    assert sites.guests((), frozenset()) == none
+
+
+def test_the_rates_of_a_model_are_those_that_the_engine_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {"kind": "read", "block_bytes": 4096, "depth": 1, "most_per_s": 120, "random": True}
+    computed = json.dumps({"bounds": [entry, entry | {"depth": 32, "random": False}]})
+    host = FakeHost(respond=lambda command: computed)
+    monkeypatch.setattr(in_lab, "LocalHost", lambda mark: host)
+    (disk,) = opened("hdd | ext4", "virtual").served_disks([Disk("hdd", 1 << 30, "/dev/disk-hdd0")]).values()
+    for _ in range(2):
+        assert in_lab.random_rates(disk, 5 << 30) == {("read", 4096, 1): 120.0}
+    (command,) = host.commands
+    assert command.argv[-2:] == (f"--size={1 << 30}", f"--span={1 << 30}"), "no more than the disk has, and once"
+    assert json.loads(command.stdin or "") == disk.model.document

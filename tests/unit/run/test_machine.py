@@ -165,3 +165,18 @@ def test_the_qemu_of_a_guest_that_commands_go_into_is_a_figure_of_the_guest() ->
     rows = [row(0.0, processes={machine.OWN_QEMU: 4.0}), row(1.0, processes={machine.OWN_QEMU: 4.5})]
     assert machine.figures(machine.parse(text(*rows)), [], Measured({}))["guest.qemu_cpu_s"] == 0.5
     assert "guest.qemu_cpu_s" not in machine.figures(machine.parse(text(row(0.0), row(1.0))), [], Measured({}))
+
+
+def test_a_guest_has_processors_of_its_own_and_no_pressure() -> None:
+    (name, *_) = (metric.name for metric in machine.GUEST_METRICS if metric.name.startswith("guest."))
+    of_host = name.replace("guest.", "host.", 1)
+    found = {of_host: 1.5, "host.unheard_of": 2.0, "psi.io_some_pct": 3.0, "disk.write_bytes": 4.0}
+    assert machine.as_guest(found) == {name: 1.5, "disk.write_bytes": 4.0}
+
+
+def test_processor_time_that_one_of_both_ends_lacks_is_not_counted() -> None:
+    first = row(0.0, cpu_s={"user": 1.0, "system": None, "idle": 2.0})
+    last = row(10.0, cpu_s={"user": 2.0, "system": 50.0, "idle": 5.0, "iowait": 70.0, "softirq": None})
+    found = machine.figures(machine.parse(text(first, last)), [("disk", "d0")], Measured({}))
+    assert (found["host.cpu_user_s"], found["host.cpu_system_s"]) == (1.0, 0.0)
+    assert found["host.cpu_busy_pct"] == pytest.approx(25.0)

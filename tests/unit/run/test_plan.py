@@ -136,6 +136,18 @@ def test_commands_are_listed_as_typed_in_order() -> None:
     assert "--device d0=DIR/" in engine and "--rw=randrw" in engine
     assert "rm --recursive" in lines[-1] and lines[-1].split("/")[-2:] == ["work", "00000000-1"]
     assert any(line.startswith("# measure fio/randrw-75-25") for line in lines)
+    first, last = lines.index("# read back"), next(i for i, line in enumerate(lines) if line.startswith("# measure"))
+    assert any("findmnt" in line for line in lines[first:last])
+
+
+def test_what_is_done_to_the_data_of_a_workload_is_among_the_commands() -> None:
+    made = plan("disk | btrfs | snapshot(held=2)", "fio/randrw-75-25")
+    lines = planning.commands(made, made.runnable[0], layers.drivers(), "DIR/work")
+    order = [
+        next(i for i, line in enumerate(lines) if part in line)
+        for part in ("subvolume delete", "--name=layout", "subvolume snapshot", "drop_caches", "strata-engine sample")
+    ]
+    assert order == sorted(order)
 
 
 def test_a_script_of_the_user_s_is_written_by_a_command_that_can_be_typed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -14,14 +15,17 @@ from strata.model import (
     Call,
     Command,
     Completed,
+    DataStep,
     Facts,
     Kind,
+    Meanwhile,
     Measured,
     Metric,
     Outcome,
     Param,
     ParamType,
     Provides,
+    Step,
     Target,
     TrialOutput,
     TrialPlan,
@@ -93,7 +97,7 @@ class Load:
         return Measured({"speed": 140.0}, series=series, groups=self.groups)
 
 
-@dataclass
+@dataclass(eq=False)
 class Machine(FakeHost):
     answers: Mapping[str, Completed | VisitFailed] = field(default_factory=dict)  # by a word of the command
 
@@ -126,6 +130,31 @@ def run(
 ) -> trial.Trial:
     bench = trial.Bench(host or Machine(), (("disk", "/dev/x"),), memory, frozenset(), above=above)
     return trial.run(bench, load, Call("load", "load", {"runtime": runtime}), TARGET, "/scratch", 1)
+
+
+def words(host: FakeHost) -> list[str]:
+    """What happened in its order, as far as the order matters."""
+    known = ("remove", "prepare", "hold", "udevadm", "drop_caches", "measure")
+    told = (next((word for word in known if word in " ".join(command.argv)), "") for command in host.commands)
+    return [word for word in told if word]
+
+
+def test_layers_change_the_data_of_a_trial_when_they_are_on_the_disks_and_reset_them_before_the_next() -> None:
+    """A snapshot of data that are not there yet has none of them."""
+    host = Machine()
+    steps = (DataStep(Command(("hold",)), reset=Command(("remove",))), DataStep(Command(("hold",))))
+    bench = trial.Bench(host, (), 1, frozenset(), data_steps=tuple((host, step) for step in steps))
+    trial.run(bench, Load(RISING), Call("load", "load", {"runtime": 10.0}), TARGET, "/scratch", 1)
+    # The figure does not settle, so it is measured again, on the same data and against fresh snapshots.
+    changed = ["udevadm", "hold", "hold", "udevadm", "drop_caches", "measure"]
+    assert words(host) == ["remove", "prepare", *changed, "remove", *changed]
+
+
+def test_a_trial_whose_data_cannot_be_changed_has_failed() -> None:
+    host = Machine({"hold": CommandFailed(("hold",), 1, "", "no room")})
+    bench = trial.Bench(host, (), 1, frozenset(), data_steps=((host, DataStep(Command(("hold",)))),))
+    result = trial.run(bench, Load(), Call("load", "load", {"runtime": 10.0}), TARGET, "/scratch", 1)
+    assert result.outcome is Outcome.FAILED and host.count("measure") == 0
 
 
 def test_a_trial_without_a_run_time_that_does_not_settle_is_marked_and_neither_repeated_nor_cut() -> None:
@@ -188,6 +217,87 @@ def test_memory_is_cleared_before_the_repeat_too() -> None:
     assert order == ["prepare", *again, *again], "the file system, then all that holds data back, the rest, then memory"
 
 
+def test_its_files_are_there_before_it_is_prepared_and_measured() -> None:
+    there: list[tuple[str, str | None]] = []
+
+    class Looking(Machine):
+        def run(self, command: Command, *, check: bool = True) -> Completed:
+            there.extend(
+                (word, self.files.get("/scratch/job")) for word in ("prepare", "measure") if word in command.argv
+            )
+            return super().run(command, check=check)
+
+    run(Load(), host=Looking())
+    assert there == [("prepare", "rw=randread\n"), ("measure", "rw=randread\n")]
+
+
+class Strict(Machine):
+    """Where what fails is an error to whoever wants to know."""
+
+    def run(self, command: Command, *, check: bool = True) -> Completed:
+        done = super().run(command, check=check)
+        if check and done.exit_code:
+            raise CommandFailed(command.argv, done.exit_code, "", "")
+        return done
+
+
+@pytest.mark.parametrize(
+    ("broken", "raised", "ran"),
+    [
+        ("", None, ["begin-1", "begin-2", "measure", "end-1", "end-2"]),
+        ("measure", "measure", ["begin-1", "begin-2", "measure", "end-1", "end-2"]),
+        ("begin-1", "begin-1", ["begin-1", "end-1"]),
+        ("begin-2", "begin-2", ["begin-1", "begin-2", "end-1", "end-2"]),
+        ("end-1", "end-1", ["begin-1", "begin-2", "measure", "end-1"]),
+        ("measure end-1", "measure", ["begin-1", "begin-2", "measure", "end-1", "end-2"]),
+    ],
+)
+def test_what_goes_on_beside_a_load_is_ended_whatever_becomes_of_it(
+    broken: str, raised: str | None, ran: list[str]
+) -> None:
+    host = Strict({word: Completed((), 1, "", "", 0.0) for word in broken.split()})
+    each = [(host, Meanwhile(Command((f"begin-{n}",)), Command((f"end-{n}",)))) for n in (1, 2)]
+    with pytest.raises(CommandFailed, match=raised) if raised else nullcontext(), trial.under_way(each):
+        host.run(Command(("measure",)))
+    assert [command.argv[0] for command in host.commands] == ran
+
+
+class Gated(Load):
+    """It says itself when it begins and ends."""
+
+    def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        return replace(super().plan(spec, target, scratch, seed), gated=Command(("measure", "at-the-gate")))
+
+
+class Sampling(Machine):
+    """Samples for 8 s from the 100th second on; the gate is at `files`."""
+
+    def run(self, command: Command, *, check: bool = True) -> Completed:
+        done = super().run(command, check=check)
+        if command.argv[:2] == (self.engine, "sample"):
+            header = {"version": 1, "interval_s": 1.0, "started_unix_s": 100.0, "cpus": 1, "devices": {}}
+            end = {"end": True, "wall_s": 8.0, "exit_code": 0, "signal": None}
+            path = command.argv[command.argv.index("--out") + 1]
+            self.files[path] = "".join(json.dumps(row) + "\n" for row in (header, *({"t_s": t} for t in range(9)), end))
+        return done
+
+
+def test_a_load_with_a_gate_is_sampled_from_its_begin_to_its_end() -> None:
+    host = Sampling()
+    host.files |= {"/scratch/gate/began": "102000\n", "/scratch/gate/ended": "107500\n"}
+    result = run(Gated(), host=host)
+    assert (result.outcome, result.wall_s) == (Outcome.OK, 6.0), "from the last sample before to the first one after"
+    assert run(Load(), host=host).wall_s == 8.0
+
+
+@pytest.mark.parametrize("files", [{}, {"began": "102000"}, {"began": "102000", "ended": "soon"}])
+def test_a_gate_that_does_not_say_when_is_a_failure(files: dict[str, str]) -> None:
+    host = Sampling()
+    host.files |= {f"/scratch/gate/{name}": text for name, text in files.items()}
+    result = run(Gated(), host=host)
+    assert result.outcome is Outcome.FAILED and "does not say when it began and ended" in (result.reason or "")
+
+
 def test_what_a_load_has_used_up_is_prepared_again_before_the_repeat() -> None:
     host = Machine()
     assert run(Load(RISING, uses_up=True), host=host).flags == ("extended", "unsteady")
@@ -207,6 +317,14 @@ def test_what_a_rehearsal_left_is_not_read_with_the_result() -> None:
     about = ("engine", (), Load().plan(Call("load", "load", {"runtime": 1.0}), TARGET, "/s", 1), TARGET, "/s")
     assert trial_steps.trial_steps(*about, 1).rehearse[-1].argv == ("rm", "--force", "--", "/s/result")
     assert trial_steps.trial_steps(*about).rehearse == ()
+
+
+def test_a_cleanup_stands_around_the_trial_and_the_trial_is_not_rehearsed() -> None:
+    step = Step(Command(("begin",)), Command(("end",)), "begin")
+    plan = replace(Load().plan(Call("load", "load", {"runtime": 1}), TARGET, "/s", 1), cleanup=step)
+    steps = trial_steps.trial_steps("engine", (), plan, TARGET, "/s", rehearsals=2, inside=("within",))
+    assert steps.make[-1].argv == ("within", "begin") and steps.rehearse == ()
+    assert [command.argv[:2] for command in steps.remove] == [("within", "end"), ("within", "rm")]
 
 
 @pytest.mark.parametrize(("buffered", "data", "cached"), [(True, 19, True), (True, 20, False), (False, 1, False)])

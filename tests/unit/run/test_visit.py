@@ -42,7 +42,7 @@ from strata.model import (
     TrialPlan,
     WorkloadInfo,
 )
-from strata.run import journal, machine_lock, visit
+from strata.run import journal, machine_lock, served, trial_steps, visit
 from strata.run.directories import Directory
 from strata.run.layout import Layout
 from strata.run.progress import Progress, TrialEnded
@@ -152,12 +152,12 @@ class Scene:
     told: list[Progress] = field(default_factory=list)
     sites: Sites | None = None
 
-    def go(self) -> str | None:
+    def go(self, round_: int = 3) -> str | None:
         stack = Stack("low | top", Node(Call("top", "top", {}), (Node(Call("low", "low", {})),)))
         calls = [(Call(load.info.name, load.info.name, {"runtime": 10.0}), load, SPEED) for load in self.loads]
         self.store.add_plan([stack], [(call, metric, (metric,)) for call, _, metric in calls], (), ())
         self.store.set_rule(Rule(), 0.0)
-        self.store.add_visits([(3, stack.text)], 0.0)
+        self.store.add_visits([(round_, stack.text)], 0.0)
         bench = visit.Workbench(
             sites=self.sites or LastingSites(self.host, "0" * 32, "/work", self.host.now),
             store=self.store,
@@ -232,6 +232,64 @@ def test_the_order_of_a_visit(scene: Scene) -> None:
     measured = next(c.argv for c in scene.host.commands if "measure-a" in c.argv)
     assert measured[-1] == "103", "the seed is the run's plus the round: the same for every stack of a round"
     assert scene.store.to_undo() == []
+
+
+class Changing(ToyWorkload):
+    """One that changes more than its own files."""
+
+    def plan(self, spec: Call, target: Target, scratch: str, seed: int) -> TrialPlan:
+        name = self.info.name
+        step = Step(Command((f"make-of-{name}",)), Command((f"undo-of-{name}",)), f"begin {name}")
+        return replace(super().plan(spec, target, scratch, seed), cleanup=step)
+
+
+@pytest.mark.parametrize("disposable", [False, True])
+def test_the_limits_of_the_arc_are_put_back_on_a_machine_that_stays(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, disposable: bool
+) -> None:
+    monkeypatch.setattr(served, "above", lambda plan: served.Above(arcs=frozenset({"host"})))
+    if disposable:
+        scene.sites = LabSites(scene.host, "0" * 32, "/work", scene.host.now)
+    scene.go()
+    of_arc = [command.argv for command in scene.host.commands if command.argv[-1].endswith("/arc")]
+    assert [argv[2] for argv in of_arc] == ([] if disposable else [trial_steps._NOTE_ARC, trial_steps._RESTORE_ARC])
+
+
+def test_what_a_trial_changes_beside_its_files_is_undone_before_the_stack_is_proven(scene: Scene) -> None:
+    scene.loads[:] = [Changing("a", steady)]
+    assert scene.go() is None
+    trial = ["make-of-a", "prepare-a", "measure-a", "undo-of-a", *PROVE]
+    # again with all the others, as the journal has it
+    assert scene.host.words() == [*BUILD, *PROVE, *trial, "undo-of-a", *REMOVE]
+    view = reader.view(scene.store.directory)
+    assert not [step for step in view.steps if step.layer == "a"], "it builds no part of the stack"
+
+
+def test_a_trial_that_is_cut_short_is_undone_from_the_journal(scene: Scene) -> None:
+    scene.loads[:] = [Changing("a", steady)]
+    plain = scene.host.run
+
+    def cut(command: Command, *, check: bool = True) -> Completed:
+        if "measure-a" in command.argv:
+            raise Interrupted("stop")
+        return plain(command, check=check)
+
+    scene.host.run = cut  # type: ignore[method-assign]
+    with pytest.raises(Interrupted):
+        scene.go()
+    assert scene.host.words()[-5:] == ["undo-of-a", *REMOVE]
+
+
+def test_what_a_trial_cannot_undo_is_its_reason_and_fails_the_visit(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_UNDO_PAUSE_S", 0.0)
+    scene.loads[:] = [Changing("a", steady)]
+    scene.host.broken = {"undo-of-a"}
+    with pytest.raises(UndoFailed, match="begin a"):
+        scene.go()
+    (ended,) = (each for each in scene.told if isinstance(each, TrialEnded))
+    assert ended.reason is not None and "could not be removed: `undo-of-a` ended with exit code 1" in ended.reason
 
 
 def test_caches_are_dropped_between_preparing_and_measuring(scene: Scene) -> None:
@@ -608,6 +666,62 @@ def test_each_trial_is_held_against_the_disks_of_its_site(scene: Scene, monkeypa
     scene.go()
     assert [outcome for outcome, _, _ in scene.outcomes().values()] == [Outcome.INVALID, Outcome.INVALID]
     assert {site.work_dir for site in seen} == {"/lab"}
+
+
+@dataclass
+class FakeApart:
+    """Notes when tenants are measured by themselves, and what is removed for that."""
+
+    host: Host
+    order: list[str]
+
+    def measure(self, instead_of: list[tuple[Host, Command]] | None = None) -> None:
+        self.order.append("apart")
+        for host, command in instead_of or ():
+            host.run(command)
+        if instead_of is not None:
+            instead_of.clear()
+            self.order.append("removed for it")
+
+    def compared(self, results: Sequence[Trial]) -> list[Trial]:
+        return list(results)
+
+
+@pytest.mark.parametrize(
+    ("round_", "order"),
+    [(2, ["apart", "trial", "apart", "trial"]), (3, ["trial", "apart", "removed for it"] * 2)],
+)
+def test_the_trial_of_all_comes_first_or_second_by_turns_and_its_directories_go_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, round_: int, order: list[str]
+) -> None:
+    """Who comes second finds room that was given out."""
+    happened: list[str] = []
+    trials = visit._trials
+
+    def trial_of_all(*about: object) -> list[Trial]:
+        happened.append("trial")
+        return trials(*about)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(visit, "Apart", lambda *_: FakeApart(scene.host, happened))
+    monkeypatch.setattr(visit, "_trials", trial_of_all)
+    assert scene.go(round_) is None
+    assert happened == order
+    removals = [command for command in scene.host.commands if command.argv[0] == "rm"]
+    assert len(removals) == 2, "once for each trial"
+
+
+def test_what_a_trial_left_in_a_container_is_ended_and_told(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    swept = Command(("sweep",))
+    plain = ToyLayer.provides
+
+    def provides(self: ToyLayer, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
+        return replace(plain(self, spec, below, place), sweep=swept if self.info.name == "top" else None)
+
+    monkeypatch.setattr(ToyLayer, "provides", provides)
+    monkeypatch.setattr(scene.host, "_respond", lambda command: "fio\nbash\n" if command == swept else None)
+    assert scene.go() is None
+    left = "what it left running in the background was ended: bash (in the container), fio (in the container)"
+    assert [trial.notes[-1] for trial in reader.view(scene.store.directory).trials] == [left, left]
 
 
 def test_every_trial_of_a_stack_that_can_lose_acknowledged_data_is_marked(

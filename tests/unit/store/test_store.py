@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
 import os
 import random
 import re
@@ -22,6 +24,7 @@ from strata.analysis.checks import warnings
 from strata.analysis.rank import rank
 from strata.errors import NoRoom, StoreError
 from strata.model import (
+    LARGEST_FIGURE,
     Call,
     Command,
     Completed,
@@ -34,7 +37,7 @@ from strata.model import (
     Stack,
     Testbed,
 )
-from strata.store import database, reader, samples, schema
+from strata.store import database, raw, reader, samples, schema
 from strata.store.writer import Store
 
 SPEED = Metric("speed", "MiB/s", "higher")
@@ -449,6 +452,45 @@ def test_a_figure_measured_without_a_unit_keeps_none(tmp_path: Path) -> None:
     store, attempt = begun(tmp_path / "run")
     assert add(store, attempt, extra=(Metric("took", "", "lower"),)) is None
     assert add(store, attempt, extra=(SECONDS,)) is not None
+
+
+@pytest.mark.parametrize("document", [{"version": raw.VERSION, "parts": [1]}, {"version": 0, "parts": []}, [], {}])
+def test_a_raw_record_that_is_none_is_refused(tmp_path: Path, document: object) -> None:
+    path = raw.path_of(tmp_path, 3)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(gzip.compress(json.dumps(document).encode()))
+    with pytest.raises(StoreError, match="is no raw record as Strata writes them"):
+        raw.read(tmp_path, 3)
+
+
+def test_the_largest_figure_is_one_and_a_larger_one_is_none(tmp_path: Path) -> None:
+    store, attempt = begun(tmp_path / "run")
+    for value in (LARGEST_FIGURE, -LARGEST_FIGURE):
+        assert add(store, attempt, figures={"speed": value}) is None
+    for value in (math.nextafter(LARGEST_FIGURE, math.inf), -math.inf, math.nan):
+        assert "a figure is a number of at most" in (add(store, attempt, figures={"speed": value}) or "")
+
+
+def test_a_full_disk_is_no_room_and_stores_nothing_of_what_was_begun(tmp_path: Path) -> None:
+    store, attempt = begun(tmp_path / "run")
+    (pages,) = store._sql.execute("PRAGMA page_count").fetchone()
+    store._sql.execute(f"PRAGMA max_page_count = {pages + 2}")
+    said = [Completed(("true",), 0, "short", "", 0.0), Completed(("true",), 0, "long" * 100_000, "", 0.0)]
+    with pytest.raises(NoRoom, match=r"no room is left on the disk that holds .*run; make room there"):
+        store.add_evidence(attempt, "w", said)
+    store._sql.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    assert store._sql.execute("SELECT count(*) FROM evidence").fetchone() == (0,)
+    store.add_evidence(attempt, "w", said)
+    assert store._sql.execute("SELECT count(*) FROM evidence").fetchone() == (2,)
+
+
+def test_what_fails_otherwise_is_raised_as_it_is_and_leaves_nothing_open(tmp_path: Path) -> None:
+    store, attempt = begun(tmp_path / "run")
+    with pytest.raises(sqlite3.IntegrityError):
+        store.end(attempt + 100, None, 3.0)
+    store.add_event("decision", "go on", 4.0)
+    store.end(attempt, None, 5.0)
+    assert [event.text for event in reader.view(tmp_path / "run").events][-1] == "go on"
 
 
 def test_no_room_for_samples_is_no_room(tmp_path: Path) -> None:

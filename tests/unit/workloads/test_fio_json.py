@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.errors import WorkloadFailed
-from strata.model import AccessPattern, TrialOutput
+from strata.model import AccessPattern, Measured, TrialOutput
 from strata.workloads import _fio_json, find
 
 from .workload_calls import call, captured
@@ -68,6 +68,48 @@ def test_a_job_that_syncs_its_data_has_reads_cut_short_that_are_none(place: str)
 
     with pytest.raises(WorkloadFailed, match="617 reads"):
         _fio_json.read(altered(RANDRW, cut))
+
+
+@pytest.mark.parametrize(("way", "key"), [("read", "drop_ios"), ("write", "short_ios"), ("trim", "drop_ios")])
+def test_other_requests_of_such_a_job_are_counted_as_of_any(way: str, key: str) -> None:
+    def broken(document: dict[str, Any]) -> None:
+        document["jobs"][0].setdefault("job options", {})["fdatasync"] = "1"
+        document["jobs"][0][way][key] = 5
+
+    with pytest.raises(
+        WorkloadFailed, match=f"5 {way}s of fio's job .* were {'cut short' if 'short' in key else 'drop'}"
+    ):
+        _fio_json.read(altered(RANDRW, broken))
+
+
+def test_a_run_time_beyond_the_wall_clock_is_refused() -> None:
+    seconds = json.loads(RANDRW.files["fio.json"])["jobs"][0]["read"]["runtime"] / 1000
+    assert _fio_json.read(replace(RANDRW, wall_s=seconds - 1)).metrics["runtime_s"] == seconds
+    with pytest.raises(WorkloadFailed, match=f"{seconds} s in"):
+        _fio_json.read(replace(RANDRW, wall_s=seconds - 1.01))
+
+
+@pytest.mark.parametrize(
+    ("way", "at_random"),
+    [
+        *((way, False) for way in ("read", "write", "rw", "readwrite")),
+        *((way, True) for way in ("randread", "randwrite", "randrw")),
+    ],
+)
+def test_what_is_at_random_by_fios_own_words(way: str, at_random: bool) -> None:
+    options = {"rw": way, "size": "1G", "bs": "8k", "iodepth": "4", "numjobs": "3"}
+    known = _fio_json.pattern(options, Measured({"runtime_s": 2.0, "read_iops": 7.0, "write_iops": 5.0}))
+    assert known == AccessPattern(
+        random=at_random,
+        block_bytes=8192,
+        span_bytes=1 << 30,
+        depth=12,
+        direct=False,
+        durable=False,
+        seconds=2.0,
+        reads_per_s=7.0,
+        writes_per_s=5.0,
+    )
 
 
 def test_the_series_adds_jobs_and_directions() -> None:

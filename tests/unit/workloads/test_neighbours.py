@@ -101,6 +101,12 @@ def test_readers_get_the_limit_of_reads_and_a_file_of_the_image() -> None:
     assert set(plan.collect) == {"batch.json", "direct-c1.json", "direct-c2.json"}
 
 
+def test_what_goes_through_the_page_cache_is_known_to() -> None:
+    for io, buffered in (("direct", False), ("buffered", True), ("both", True)):
+        spec = call("container/neighbours", count=2, io=io)
+        assert find(spec).plan(spec, Target(Kind.ENGINE, "/c", None), "/s", 1).buffered is buffered
+
+
 def test_no_limit_without_a_controller() -> None:
     limited, free = call("container/neighbours", bps=_MIB), call("container/neighbours")
     machine = replace(FACTS, io_control="")

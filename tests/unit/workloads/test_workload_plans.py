@@ -11,7 +11,7 @@ import pytest
 
 from strata.campaign.source import did_you_mean
 from strata.errors import BadInput, Refused, WorkloadFailed
-from strata.model import BOOT_TIME, Call, Kind, Param, ParamType, Target, TrialOutput, TrialPlan, Workload
+from strata.model import BOOT_TIME, Call, Kind, ParamType, Target, TrialOutput, TrialPlan, Workload
 from strata.workloads import catalogue, find, workloads
 
 from .workload_calls import FACTS, call
@@ -105,18 +105,19 @@ def test_the_study_is_decided_by_the_figure_that_it_printed(workload: Workload) 
         assert metric in workload.info.metrics
 
 
-@ALL
+ON_DIRECTORIES = [workload for workload in workloads().values() if Kind.DIRECTORY in workload.info.accepts]
+
+
+@pytest.mark.parametrize("workload", ON_DIRECTORIES, ids=lambda workload: workload.info.name)
 def test_nothing_is_planned_outside_target_and_scratch(workload: Workload) -> None:
     """No option names another absolute path: what a workload can touch is its target and its scratch."""
-    spec = example(workload.info.name)
-    if Kind.DIRECTORY in workload.info.accepts:
-        plan = workload.plan(spec, DIRECTORY, "/scratch", 7)
-        argvs = [*(c.argv for c in plan.prepare), plan.measure.argv]
-        paths = [part.rpartition("=")[2] for argv in argvs for part in argv if part.rpartition("=")[2].startswith("/")]
-        # of the boot time it is only read
-        assert all(
-            path.startswith(("/target", "/scratch", BOOT_TIME)) for path in [*paths, *plan.put, *plan.collect.values()]
-        )
+    plan = workload.plan(example(workload.info.name), DIRECTORY, "/scratch", 7)
+    argvs = [*(c.argv for c in plan.prepare), plan.measure.argv]
+    named = [part.rpartition("=")[2] for argv in argvs for part in argv if part.rpartition("=")[2].startswith("/")]
+    paths = [*named, *plan.put, *plan.collect.values()]
+    assert bool(paths) is (workload.info.name != "null")
+    # of the boot time it is only read
+    assert [path for path in paths if not path.startswith(("/target", "/scratch", BOOT_TIME))] == []
 
 
 def test_the_registry_finds_the_published_and_the_usual() -> None:
@@ -230,9 +231,15 @@ def test_a_study_with_a_run_time_is_refused() -> None:
 
 
 def test_time_based_means_a_run_time_that_can_be_doubled() -> None:
-    for workload in workloads().values():
-        runtimes = [param for param in workload.info.params if param.name == "runtime"]
-        assert all(isinstance(param, Param) and param.type is ParamType.TIME for param in runtimes)
+    runtimes = {
+        name: param.type
+        for name, workload in workloads().items()
+        for param in workload.info.params
+        if param.name == "runtime"
+    }
+    assert set(runtimes.values()) == {ParamType.TIME}
+    timed = {"fio/", "fio:", "cdm6/", "cdm8/", "filebench/", "wml:", "postgres/oltp-complex", "guest/fio"}
+    assert {kind for kind in timed if not any(name.startswith(kind) for name in runtimes)} == set()
 
 
 def test_null_reports_its_own_time_and_a_machine_that_cannot_even_do_that() -> None:

@@ -13,6 +13,15 @@ from strata.recipes.written import File
 
 _PLACE = "/etc/systemd/system"
 
+# systemd waits 90 s for the device of a mount, which lies on top of what this brings up: so this waits less for the
+# disks. The links are made by udev, which knows a disk before it has one.
+_WAIT_S = 60
+_WAIT = """\
+waited=0
+for device; do
+  until [ -b "$device" ] || [ "$waited" -ge %d ]; do sleep 1; waited=$((waited + 1)); done
+done"""
+
 
 def units(recipe: Recipe) -> tuple[File, ...]:
     mount, again = mount_of(recipe), restarts(recipe)
@@ -20,6 +29,10 @@ def units(recipe: Recipe) -> tuple[File, ...]:
     names = ([below] if again else []) + ([unit_of(mount.path, "mount")] if mount is not None else [])
     named = " ".join(shlex.quote(unit) for unit in names)
     remarks = [*heading(recipe), first_the_stack(recipe)]
+    remarks.append(
+        f"Put the files in {_PLACE}, then: `systemctl daemon-reload && systemctl enable --now {named}`; what is not "
+        "enabled does not come back at boot."
+    )
     remarks += afterwards(f"`systemctl is-active {named}`", f"`systemctl disable --now {named}`, and remove the files.")
     remarks += _missing(recipe) if again else []
     head = commented(remarks)
@@ -41,13 +54,17 @@ def units(recipe: Recipe) -> tuple[File, ...]:
 
 
 def _service(recipe: Recipe, again: list[tuple[str, Command]], before: str) -> str:
-    devices = [unit_of(each.path, "device") for each in recipe.given]
+    paths, after = [each.path for each in recipe.given], "systemd-udev-settle.service dm-event.socket"
+    devices, waits = " ".join(unit_of(path, "device") for path in paths), _has_copies(recipe)
     lines = [
         "[Unit]",
         f"Description=what lies below {recipe.name}",
         "DefaultDependencies=no",
-        f"{'Wants' if _losable(recipe) else 'Requires'}={' '.join(devices)}",
-        f"After={' '.join(devices)} systemd-udev-settle.service dm-event.socket",
+        *(
+            [f"After=systemd-udev-trigger.service {after}"]
+            if waits
+            else [f"Requires={devices}", f"After={devices} {after}"]
+        ),
         f"Before={before} local-fs.target",
         "RequiresMountsFor=/var/lib/strata",
         "",
@@ -55,9 +72,16 @@ def _service(recipe: Recipe, again: list[tuple[str, Command]], before: str) -> s
         "Type=oneshot",
         "RemainAfterExit=yes",
     ]
+    if waits:
+        wait = Command(("sh", "-c", _WAIT % _WAIT_S, "sh", *paths))
+        lines += [f"# wait for the disks, and go on without one that is missing after {_WAIT_S} s", _start(wait)]
     for why, command in again:
-        lines += [f"# {why}", f"ExecStart=/usr/bin/env {' '.join(map(_word, command.argv))}"]
+        lines += [f"# {why}", _start(command)]
     return "\n".join([*lines, "", "[Install]", "WantedBy=local-fs.target", ""])
+
+
+def _start(command: Command) -> str:
+    return f"ExecStart=/usr/bin/env {' '.join(map(_word, command.argv))}"
 
 
 def tied(recipe: Recipe, *services: str) -> tuple[File, ...]:
@@ -81,16 +105,19 @@ def tied(recipe: Recipe, *services: str) -> tuple[File, ...]:
     )
 
 
-def _losable(recipe: Recipe) -> int:
-    """How many of its disks may be missing at boot."""
-    return survivable(recipe.layers[-1].node, {layer.node.call.name: layer.driver for layer in recipe.layers})
+def _has_copies(recipe: Recipe) -> bool:
+    """Whether it may come back without one of its disks, though perhaps not without every one: a mirror below a cache
+    on one device.
+    """
+    known = {layer.node.call.name: layer.driver for layer in recipe.layers}
+    return any(survivable(layer.node, known) for layer in recipe.layers)
 
 
 def _missing(recipe: Recipe) -> list[str]:
     """What happens at a boot that finds not all of its disks."""
-    if not _losable(recipe):
+    if not _has_copies(recipe):
         return ["Where a disk is missing, the machine boots without this file system."]
-    waits = "Where a disk is missing, boot waits for it as long as for any device (90 s), and goes on with the rest."
+    waits = f"Where a disk is missing, boot waits for it for {_WAIT_S} s, and goes on with the rest."
     if recipe.top.filesystem == "btrfs" and len(recipe.layers[-1].below) > 1:
         return [
             waits,

@@ -1,0 +1,1 @@
+complete --command strata --no-files --arguments "(env _STRATA_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) strata)" --condition "env _STRATA_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) strata"
