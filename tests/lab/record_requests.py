@@ -65,7 +65,7 @@ def stacks() -> dict[str, Stack]:
             f"{md} && mkfs.ext4 -q /dev/md0 && mount /dev/md0 /mnt",
             "umount /mnt && mdadm --stop /dev/md0",
             "200ms",
-            "0.5",
+            "1",
         ),
         "xfs-fixed": Stack(fixed, 1, 'mkfs.xfs -q "$1" && mount "$1" /mnt', "umount /mnt", "3s", "2"),
     }
