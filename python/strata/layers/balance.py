@@ -9,7 +9,7 @@ from strata.model import LayerInfo, Metric
 DRIVER = OnData(
     LayerInfo(
         name="balance",
-        about="Writes everything on btrfs anew, evenly over its devices (a full balance), when the data of a workload "
+        about="Rewrites everything on btrfs, evenly over its devices (a full balance), when the data of a workload "
         "exist, and waits for it.",
         params=(),
         accepts=ANYTHING,

@@ -91,7 +91,7 @@ fn engine(recording: &Recording) -> Vec<Nanos> {
 #[test]
 fn the_engine_answered_in_the_machine_when_its_model_says() {
     for (name, recording) in recordings() {
-        assert_eq!(engine(&recording), recording.due, "{name}: record it anew if a model was changed");
+        assert_eq!(engine(&recording), recording.due, "{name}: record it again if a model was changed");
         let late = |index: usize| recording.answered[index] - recording.due[index];
         let mean = (0..recording.due.len()).map(late).sum::<Nanos>() as f64 / recording.due.len() as f64;
         println!("{name}: {} requests, answered {mean:.0} ns late in the mean", recording.due.len());
