@@ -137,8 +137,8 @@ class QsdDriver:
         given = Provides(Kind.BLOCK, _device(place), below[0].size_bytes, ours=below[0].ours)
         if not _has_monitor(spec, below[0]):
             return given
-        snapshots = _qcow2_snapshots.holding(place, f"{place.name}.qmp", below[0].path)
-        can = {"snapshot": partial(_qcow2_snapshots.numbered, place, f"{place.name}.qmp")}
+        snapshots = _qcow2_snapshots.holding(place, _monitor_socket(place), below[0].path)
+        can = {"snapshot": partial(_qcow2_snapshots.numbered, place, _monitor_socket(place))}
         return replace(given, snapshots=snapshots, can=can)
 
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
@@ -150,10 +150,12 @@ class QsdDriver:
         export, mounter = _export(place), _mounter_file(place)
         serve = sh(_START, place.dir, *start, timeout_s=120.0)
         mount = sh(_MOUNT, place.dir, export, *UNMARKED, *_mounter(place), timeout_s=120.0)
+        # QEMU leaves the socket of its monitor behind.
+        sockets = [_socket(place), *([_monitor_socket(place)] if _has_monitor(spec, below[0]) else [])]
         return [
             Step(sh(_LOAD_FUSE), None, "load fuse"),
             Step(sh(_MAKE_FILE, export), sh(_REMOVE_FILE, export), "make the file to mount it over"),
-            Step(serve, end(option, number, f"{place.dir}/{_socket(place)}"), "start qemu-storage-daemon"),
+            Step(serve, end(option, number, *(f"{place.dir}/{each}" for each in sockets)), "start qemu-storage-daemon"),
             Step(mount, end(option, mounter, f"{place.dir}/log"), "mount it with nbdfuse"),
             # nbdfuse makes discards of writes of zeros too, which then need not read as zeros. A loop device that takes
             # no discards is written zeros; and where QEMU ignores discards, as it does by itself, nothing is lost.
@@ -232,6 +234,10 @@ def _socket(place: Place) -> str:
     return f"{place.name}.sock"
 
 
+def _monitor_socket(place: Place) -> str:
+    return f"{place.name}.qmp"
+
+
 def _number_option(spec: Call) -> str:
     return "--pidfile" if spec["export"] == "fuse" else "--pid-file"
 
@@ -279,7 +285,7 @@ def _has_monitor(spec: Call, below: Provides) -> bool:
 
 
 def _monitor(place: Place) -> tuple[str, ...]:
-    socket = f"socket,id=monitor,path={place.name}.qmp,server=on,wait=off"
+    socket = f"socket,id=monitor,path={_monitor_socket(place)},server=on,wait=off"
     return ("--chardev", socket, "--monitor", "chardev=monitor")
 
 
