@@ -63,6 +63,17 @@ def plug(running: Machine, host: ServedHost, disk: Disk, name: str) -> str:
     return added.path
 
 
+@pytest.mark.parametrize("clock", ["real", "virtual"])
+def test_what_breaks_out_of_the_machine_can_start_no_program(
+    clock: str, states: Callable[[str], SavedState], tmp_path: Path
+) -> None:
+    with resumed(states(clock), tmp_path / "machine") as (running, host):
+        assert sh(host, "echo up").strip() == "up"
+        status = Path(f"/proc/{running.pid}/status").read_text()
+        assert "Seccomp:\t2" in status  # a filter of system calls is in force
+        assert "NoNewPrivs:\t1" in status
+
+
 def test_a_resumed_machine_is_fresh_knows_the_time_and_draws_its_own_numbers(
     states: Callable[[str], SavedState], tmp_path: Path
 ) -> None:

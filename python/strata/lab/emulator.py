@@ -43,6 +43,16 @@ def version(marker: str) -> str:
     return said
 
 
+def sandbox(marker: str, now: tuple[int, int]) -> list[str]:
+    """Arguments that restrict the system calls of a QEMU of version `now`, as far as this one can."""
+    command = Command((qemu.PROGRAM, "-sandbox", "on", "-version"), timeout_s=30.0)
+    try:
+        LocalHost(marker).run(command)
+    except CommandFailed:
+        return qemu.sandbox(now, seccomp=False)
+    return qemu.sandbox(now, seccomp=True)
+
+
 def accelerator(clock: Clock, image: Image, marker: str) -> Accel:
     """KVM where it carries the kernel of `image` to its end, else emulation. Tried once per kernel of this machine.
 

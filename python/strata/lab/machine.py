@@ -146,11 +146,11 @@ def _boot_and_save(
     scratch = directory / "scratch"
     scratch.mkdir()
     started = time.monotonic()
-    machine = Machine(spec, scratch, directory / "initrd", marker, None)
+    machine = Machine(spec, qemu.version(said), scratch, directory / "initrd", marker, None)
     try:
         machine.await_boot(interruption)
         booted = time.monotonic()
-        machine.save(directory, qemu.version(said))
+        machine.save(directory)
     except HostLost as error:
         if interruption is not None:
             interruption.check()
@@ -223,9 +223,10 @@ def resume(saved: SavedState, marker: str, directory: Path, seed: int = 1) -> Ma
         raise Refused(reasons)
     if not saved.directory.exists():
         raise HostLost("the saved state of the lab machine was removed meanwhile; start again, which makes it anew.")
-    machine = Machine(saved.spec, directory, saved.directory / "initrd", marker, saved.directory)
+    version = qemu.version(saved.qemu)
+    machine = Machine(saved.spec, version, directory, saved.directory / "initrd", marker, saved.directory)
     try:
-        machine.go_on(saved.directory, qemu.version(saved.qemu))
+        machine.go_on(saved.directory)
         machine.refresh(seed)
     except HostLost as error:
         contents.forget(saved.directory)
@@ -245,12 +246,22 @@ class Machine:
 
     engine = ENGINE  # path of strata-engine in the guest
 
-    def __init__(self, spec: MachineSpec, directory: Path, initrd: Path, marker: str, state: Path | None) -> None:
-        """QEMU has been started and answers. `state`: the folder of the state that it awaits; None: it boots.
+    def __init__(
+        self,
+        spec: MachineSpec,
+        version: tuple[int, int],
+        directory: Path,
+        initrd: Path,
+        marker: str,
+        state: Path | None,
+    ) -> None:
+        """Start QEMU, which is of `version`, and wait for its answer. `state`: the folder of the state that it awaits;
+        None: it boots.
 
         Raises HostLost, and leaves nothing then.
         """
         self.spec = spec
+        self._version = version
         self._directory = directory
         self._marker = marker
         self._disks: list[Path] = []
@@ -270,6 +281,7 @@ class Machine:
             else:
                 self._mailbox = Mailbox.resume(directory, state / "mailbox", watch)
             self._channel = self._mailbox
+        sandbox = emulator.sandbox(marker, version)
         for tries_left in reversed(range(_PORTS_TRIED)):
             self._qmp = Qmp()
             self._port = ports.free_port() if spec.clock == "real" else None
@@ -283,7 +295,7 @@ class Machine:
             )
             # Killed, we can end nothing any more; and while QEMU awaits its state nothing else would.
             line = ["setpriv", "--pdeathsig", "KILL", *qemu.argv(spec, wires, _sizes(spec), incoming=state is not None)]
-            self._process = Started(line, marker=marker, log=self._log, keep=(self._qmp.descriptor,))
+            self._process = Started([*line, *sandbox], marker=marker, log=self._log, keep=(self._qmp.descriptor,))
             try:
                 self._qmp.greet(_ANSWER_S)
                 break
@@ -332,7 +344,7 @@ class Machine:
             if select.select([] if wake is None else [wake], [], [], _LOOK_S)[0]:
                 raise HostLost("it was given up because of a signal")
 
-    def save(self, directory: Path, version: tuple[int, int]) -> None:
+    def save(self, directory: Path) -> None:
         """Stops it for good and leaves all that `go_on` needs in `directory`."""
         stop = self._qmp.begin("stop")
         if self._mailbox is not None:
@@ -343,13 +355,13 @@ class Machine:
             if self._mailbox.answered():
                 raise HostLost("QEMU did not stop it while it spun; try again on a less busy machine.")
             self._mailbox.save(directory / "mailbox")
-        self._move("migrate", qemu.state_uri(directory / "state", version, incoming=False))
+        self._move("migrate", qemu.state_uri(directory / "state", self._version, incoming=False))
         if self.spec.clock == "virtual":
             counted.restart(directory / "state", self._qmp.run("query-replay")["icount"], self.spec.ips_shift)
 
-    def go_on(self, directory: Path, version: tuple[int, int]) -> None:
+    def go_on(self, directory: Path) -> None:
         """From what `save` left, until its runner answers."""
-        self._move("migrate-incoming", qemu.state_uri(directory / "state", version, incoming=True))
+        self._move("migrate-incoming", qemu.state_uri(directory / "state", self._version, incoming=True))
         self._qmp.run("cont")
         if self._mailbox is not None:
             self._mailbox.receive(_ANSWER_S)  # the end of the spin

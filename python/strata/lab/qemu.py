@@ -246,6 +246,17 @@ def key(spec: MachineSpec, said: str, cpu: str, initrd: bytes, sizes: tuple[int,
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
+def sandbox(now: tuple[int, int], seccomp: bool) -> list[str]:
+    """Arguments by which QEMU gives up system calls that a lab machine never needs: what breaks out of the machine can
+    start no program and gain no privilege. `seccomp`: this QEMU was built with it.
+
+    A QEMU that moves a saved state through a program must be able to start one, so it keeps its calls.
+    """
+    if not seccomp or now < _FILE_URI:
+        return []
+    return ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]
+
+
 def state_uri(path: Path, now: tuple[int, int], incoming: bool) -> str:
     if now >= _FILE_URI:
         return f"file:{path}"

@@ -192,3 +192,14 @@ def test_kvm_is_tried_without_a_kernel_by_a_boot_sector() -> None:
     line = qemu.bare_probe(Path("/d/a,b"), "kvm")
     assert "-kernel" not in line and line[line.index("-accel") + 1] == "kvm"
     assert any("file.filename=/d/a,,b" in word for word in line)
+
+
+@pytest.mark.parametrize(
+    ("version", "seccomp", "restricted"), [((10, 0), True, True), ((10, 0), False, False), ((8, 2), True, False)]
+)
+def test_qemu_can_start_no_program_unless_it_saves_states_through_one(
+    version: tuple[int, int], seccomp: bool, restricted: bool
+) -> None:
+    line = qemu.sandbox(version, seccomp)
+    assert ("spawn=deny" in ",".join(line).split(",")) is restricted
+    assert qemu.state_uri(Path("/s"), version, incoming=True).startswith("file:" if version >= (9, 0) else "exec:")
