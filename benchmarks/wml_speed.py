@@ -1,6 +1,9 @@
 """The workload engine against the plain loop of the same system calls, on tmpfs; and a file set of ten million entries.
 
-    python benchmarks/wml_speed.py [--seconds 3] [--rounds 9]
+    python benchmarks/wml_speed.py [--seconds 3] [--rounds 9] [--against ENGINE]
+
+With --against: this engine against another build of it, and nothing else; oltp too. For the engine of an earlier commit
+build it in another checkout: cargo build --release -p strata-engine.
 
 Builds both in release. They take turns, so that other load on the machine meets both. Prints, for each workload and
 number of threads, the ratio of operations per second (engine to plain loop, median over the rounds), CPU time per
@@ -28,6 +31,7 @@ LAYOUT_SECONDS = 20.0
 # more files than published, so that no run ends early: with 100 threads of varmail one delete in a hundred finds its
 # file open and is skipped, so the set fills up
 FILES = {"varmail": 60_000, "fileserver": 30_000, "webserver": 1_000}
+ROTATING = ("first", "second"), ("second", "first")
 
 
 def build() -> tuple[str, str]:
@@ -42,7 +46,9 @@ def build() -> tuple[str, str]:
 
 def engine_run(engine: str, directory: str, name: str, threads: int, seconds: int, stage: str) -> dict[str, object]:
     argv = [engine, "wml", "run", f"builtin:{name}", f"--dir={directory}", f"--seconds={seconds}", f"--stage={stage}"]
-    argv += [f"--set=nthreads={threads}", f"--set=nfiles={FILES[name]}", "--json"]
+    if name in FILES:
+        argv += [f"--set=nthreads={threads}", f"--set=nfiles={FILES[name]}"]
+    argv += ["--json"]
     found: dict[str, object] = json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
     return found
 
@@ -74,6 +80,26 @@ def compare(engine: str, plain: str, name: str, threads: int, seconds: int, roun
     return ratio
 
 
+def against(engine: str, other: str, name: str, threads: int, seconds: int, rounds: int) -> None:
+    """Prints the ratio of operations per second of two engines, in pairs."""
+    ratios = []
+    per_s: dict[str, list[float]] = {"first": [], "second": []}
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        for number in range(rounds):
+            for which in ROTATING[number % 2]:
+                program = engine if which == "first" else other
+                engine_run(program, directory, name, threads, seconds, "create")
+                report = engine_run(program, directory, name, threads, seconds, "run")
+                per_s[which].append(float(report["summary"]["per_s"]))  # type: ignore[index]
+            ratios.append(per_s["first"][-1] / per_s["second"][-1])
+    print(
+        f"{name:10} {threads:4} threads: {statistics.median(per_s['first']):,.0f} operations/s, the other engine "
+        f"{statistics.median(per_s['second']):,.0f}, ratio {statistics.median(ratios):.3f} ({min(ratios):.3f} to "
+        f"{max(ratios):.3f})",
+        flush=True,
+    )
+
+
 def layout(engine: str) -> bool:
     """Lays out ten million files; `check` does that and nothing else."""
     argv = [engine, "wml", "check", "builtin:fileserver", f"--set=nfiles={LAYOUT_FILES}"]
@@ -91,8 +117,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--against", metavar="ENGINE", help="another build of strata-engine to compare with")
     given = parser.parse_args()
     engine, plain = build()
+    if given.against:
+        for name, threads in (*((name, 16) for name in FILES), ("oltp", 200)):
+            against(engine, given.against, name, threads, given.seconds, given.rounds)
+        return 0
     good = layout(engine)
     for name in FILES:
         for threads in (1, 16, 100):
