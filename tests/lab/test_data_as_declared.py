@@ -19,12 +19,13 @@ STACKS = {
 }
 
 
-@pytest.mark.parametrize(("compressible", "low", "high"), [("0%", 1.0, 1.02), ("50%", 1.9, 2.1)])
+@pytest.mark.parametrize(("compressible", "low", "high"), [("0%", 0.995, 1.02), ("50%", 1.9, 2.1)])
 @pytest.mark.parametrize("layer", STACKS)
 def test_data_are_as_compressible_as_the_load_says(
     tmp_path: Path, layer: str, compressible: str, low: float, high: float
 ) -> None:
-    """One file, laid out and written over, of each depth by itself."""
+    """One file, laid out and written over, of each depth by itself. What is stored has the layer's own metadata in it,
+    so data that do not compress can come to slightly less than 1."""
     stack, size, stored = STACKS[layer]
     loads = [
         f"fio/seqwrite-1m(bs=128K, iodepth={depth}, size=128M, runtime=3s, compressible={compressible})"
