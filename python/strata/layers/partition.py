@@ -43,16 +43,23 @@ printf 'label: %s\\nlabel-id: %s\\nstart=%d, %s type=linux\\n' "$2" "$3" "$(($4 
 
 # $1 device, $2 link to make. partx tells the kernel even if it cannot read partition tables itself. The node may
 # come a moment later, from udev or the kernel. A disk whose name ends in a digit takes a p before the number.
-_FIND = """\
+_PART = """\
 disk=$(readlink -f -- "$1")
 case $disk in *[0-9]) part=${disk}p1 ;; *) part=${disk}1 ;; esac
-partx --update -- "$disk" || exit 1
+"""
+_TELL_KERNEL = 'partx --update -- "$disk" || exit 1\n'
+_LINK = """\
 for pause in 0.05 0.1 0.2 0.4 0.8 1 2 ''; do
   if [ -b "$part" ]; then ln -s -- "$part" "$2"; exit; fi
   [ -n "$pause" ] && sleep "$pause"
 done
 echo "the kernel made no $part: look at dmesg for the reason" >&2
 exit 1"""
+_FIND = _PART + _TELL_KERNEL + _LINK
+
+# At boot the kernel has mostly read the table itself. partx would remove the partition and add it again, and systemd
+# then stops the mount that has just begun.
+_FIND_AGAIN = 'rm -f -- "$2"\n' + _PART + '[ -b "$part" ] || ' + _TELL_KERNEL + _LINK
 
 # $1 device, $2 label id. Only a table with our id is removed, and with it what the kernel knows of its partition.
 _REMOVE = """\
@@ -103,7 +110,7 @@ class PartitionDriver:
                 sh(_FIND, device, link),
                 remove_link(link),
                 "find the partition",
-                again=sh('rm -f -- "$2"\n' + _FIND, device, link),  # the kernel may call it otherwise now
+                again=sh(_FIND_AGAIN, device, link),  # the kernel may call it otherwise now
             ),
         ]
 

@@ -31,9 +31,11 @@ while read -r name; do
   timeout 300 sh "/var/lib/strata/$name/script" inspect </dev/null >"$into/inspect"
   systemctl is-active "writer-$name" >"$into/daemon"
   grep -c "$(cat /proc/sys/kernel/random/boot_id)" "/srv/$name/by-daemon" >"$into/written"
+  if [ ! -e apply ] && [ "$(cat "$into/daemon")" != active ]; then
+    journalctl --boot --no-pager --output short-monotonic --unit "strata-$name.service" --unit "writer-$name.service" --unit "$(systemd-escape --path --suffix=mount "/srv/$name")" >"$into/journal"
+  fi
   if [ ! -s "$into/mounted" ]; then
     ls -A "/srv/$name" >"$into/below"
-    journalctl --boot --no-pager --output cat --unit "strata-$name.service" --unit "$(systemd-escape --path --suffix=mount "/srv/$name")" >"$into/journal"
     if [ -e "by-hand/$name" ]; then sh "by-hand/$name" >"$into/by-hand"; fi
   fi
 done <names

@@ -297,9 +297,15 @@ def test_what_may_lack_a_disk_is_started_before_systemd_gives_up_the_mount() -> 
     """Both would wait for 90 s otherwise, and the mount fails at the moment at which its device can be made."""
     service = files("2*disk | lvm(raid1) | ext4", "systemd", ["disk", "disk"])["strata-data.service"].text
     first = next(line for line in service.splitlines() if line.startswith("ExecStart="))
-    assert "-ge 60 ]" in first and first.endswith('"/dev/disk/by-id/wwn-0" "/dev/disk/by-id/wwn-1"')
+    assert "-ge 30 ]" in first and first.endswith('"/dev/disk/by-id/wwn-0" "/dev/disk/by-id/wwn-1"')
     alone = files("disk | lvmthin | ext4", "systemd")["strata-data.service"].text
     assert "wait for the disks" not in alone and "\nRequires=dev-disk" in alone
+
+
+def test_a_partition_that_is_there_at_boot_is_not_made_again() -> None:
+    """partx --update removes it and adds it again: systemd then stops the mount that lies on it."""
+    service = files("disk | partition | btrfs", "systemd")["strata-data.service"].text
+    assert '[ -b \\"$$part\\" ] || partx --update' in service
 
 
 def test_units_say_how_they_are_enabled() -> None:

@@ -13,9 +13,10 @@ from strata.recipes.written import File
 
 _PLACE = "/etc/systemd/system"
 
-# systemd waits 90 s for the device of a mount, which lies on top of what this brings up: so this waits less for the
-# disks. The links are made by udev, which knows a disk before it has one.
-_WAIT_S = 60
+# systemd waits 90 s for the device of a mount, counted from the beginning of the boot, and that device lies on top of
+# what this brings up: so this waits much less for the disks, as long as Debian's mdadm does before it starts an array
+# without one (mdadm-last-resort@.timer). The links are made by udev, which knows a disk before it has one.
+_WAIT_S = 30
 _WAIT = """\
 waited=0
 for device; do
