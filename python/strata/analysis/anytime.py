@@ -66,9 +66,11 @@ def prior_of(spread2: Array, n: int) -> Prior | None:
     half = (n - 1) / 2
     logs = np.log(positive) - digamma(half) + math.log(half)
     excess = max(float(np.var(logs, ddof=1)) - float(polygamma(1, half)), 1e-3)
+    learned = 2 * _inverse_trigamma(excess)
+    # The variance goes with the weight as estimated: with a smaller one it would come out too small.
+    centre = float(logs.mean()) + float(digamma(learned / 2)) - math.log(learned / 2)
     # All differences share the leader, so of few stacks they look more alike than they are.
-    weight = min(max(2 * _inverse_trigamma(excess), LEAST_WEIGHT), MOST_WEIGHT, max(positive.size, LEAST_WEIGHT))
-    centre = float(logs.mean()) + float(digamma(weight / 2)) - math.log(weight / 2)
+    weight = min(max(learned, LEAST_WEIGHT), MOST_WEIGHT, max(positive.size, LEAST_WEIGHT))
     return Prior(weight, math.exp(centre))
 
 
