@@ -106,5 +106,5 @@ def test_what_others_say_about_a_spread() -> None:
 def test_the_variance_of_a_few_stacks_that_are_alike_is_theirs() -> None:
     """Their number bounds the weight, and must not make their variance smaller."""
     chance = np.random.default_rng(4)
-    learned = [prior_of(chance.normal(0, 0.1, (8, 6)).var(axis=1, ddof=1), 6) for _ in range(400)]
+    learned = [prior_of(chance.normal(0, 0.1, (8, 20)).var(axis=1, ddof=1), 20) for _ in range(400)]
     assert float(np.median([known.variance for known in learned if known is not None])) == pytest.approx(0.01, rel=0.05)
