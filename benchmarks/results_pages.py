@@ -1,4 +1,4 @@
-"""Writes the parts of the pages that come from benchmarks/results/: docs/results.md and the tables of features.md.
+"""Writes the parts of the pages that come from benchmarks/results/: docs/results.md, and tables of other pages.
 
     python benchmarks/results_pages.py                writes the pages
 
@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 FEATURES = ROOT / "docs" / "concepts" / "features.md"
 LONG_RUNS = ROOT / "docs" / "results.md"
-_MARKED = re.compile(r"(<!-- table: ([a-z0-9-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+TABLES = ("sensitivity", "deciding")  # files of tables, each for one page
+_MARKED = re.compile(r"( *)(<!-- table: ([a-z0-9-]+) -->\n).*?( *<!-- end -->)", re.DOTALL)
 _HEAD = """\
 # Results of long runs
 
@@ -31,9 +32,29 @@ The page is written by `python benchmarks/results_pages.py` from that file.
 
 def pages() -> Mapping[Path, str]:
     """Return the text of each page as the kept results give it. Raises KeyError for a table that no result gives."""
-    tables = feature_tables(_read("features"))
-    marked = _MARKED.sub(lambda found: f"{found[1]}{tables[found[2]]}{found[3]}", FEATURES.read_text())
-    return {FEATURES: marked, LONG_RUNS: long_runs(_read("long-runs"))}
+    made = {FEATURES: filled(FEATURES, feature_tables(_read("features"))), LONG_RUNS: long_runs(_read("long-runs"))}
+    for name in TABLES:
+        results = _read(name)
+        page = ROOT / results["page"]
+        made[page] = filled(page, {title: table(kept) for title, kept in results["tables"].items()})
+    return made
+
+
+def filled(page: Path, tables: Mapping[str, str]) -> str:
+    """Return the page with each marked table replaced, as far indented as its marker."""
+
+    def replaced(found: re.Match[str]) -> str:
+        lines = tables[found[3]].splitlines(keepends=True)
+        return f"{found[1]}{found[2]}{''.join(found[1] + line for line in lines)}{found[4]}"
+
+    return _MARKED.sub(replaced, page.read_text())
+
+
+def table(kept: Mapping[str, Any]) -> str:
+    """Return one table of Markdown."""
+    columns = kept["columns"]
+    head = f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n"
+    return head + "".join(f"| {' | '.join(row)} |\n" for row in kept["rows"])
 
 
 def feature_tables(results: Mapping[str, Any]) -> dict[str, str]:
