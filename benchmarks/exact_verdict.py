@@ -1,13 +1,13 @@
 """Hours to a verdict: stacks in the exact lab, and the same stacks on a real machine whose visits are noisy.
 
-    python -m strata.cli.dataset RUN exact.parquet
-    python benchmarks/exact_verdict.py exact.parquet [--seeds more.parquet] [--campaigns 60]
+    python -m benchmarks.research.dataset RUN exact.parquet
+    python -m benchmarks.exact_verdict exact.parquet [--seeds more.parquet] [--campaigns 60]
 
 RUN is one by the virtual clock with factors. Its figures, means over its seeds, are taken for the truth, also of the
 real machine: what is compared is the way to a verdict, and not which of the two is right about a disk. The real machine
 is made up as in docs/concepts/deciding.md: visits of 80 s, of which 60 s are measured, with the noise that is called
-realistic there. The strategies are those of `python -m strata.design.simulate`. A verdict is wrong when the stack that
-it names is more than 3 % below the best.
+realistic there. The strategies are those of `python -m benchmarks.research.simulate`. A verdict is wrong when the
+stack that it names is more than 3 % below the best.
 
 Of the lab the hours are those of RUN, from its first trial to its last, with the pauses of one that was made in
 sittings; and each seed's verdict is held against the
@@ -25,10 +25,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import polars as pl
-
-from strata.design.simulate.ours import MARGIN
-from strata.design.simulate.tally import STRATEGIES, judge, summary, table
-from strata.design.simulate.truth import Truth, machine_of
+from benchmarks.research.simulate.ours import MARGIN
+from benchmarks.research.simulate.tally import STRATEGIES, judge, summary, table
+from benchmarks.research.simulate.truth import Truth, machine_of
 
 SHOWN = ("matrix x3, interleaved", "matrix x10, interleaved", "race, 95 %", "adaptive, 80 %", "adaptive, 95 %")
 

@@ -64,7 +64,7 @@ class Param:
 class Work:
     """How long a processor that has nothing else to do takes for something; for the plan's estimate of the time only.
 
-    Of what was measured (docs/test-full.md). Several at once share the processors.
+    Of what was measured (benchmarks/results). Several at once share the processors.
     """
 
     native_s: float = 0.0  # on the machine itself, or with KVM

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.analysis import checks, doubts
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.modelled import ranking
-from strata.hosts.fake import FakeHost
 from strata.model import Command, Design, Rule, View
 from strata.run import campaign as running
 from strata.run import plan as planning
