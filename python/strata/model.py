@@ -73,7 +73,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """A way to write a layer for which the user has to bring something that no machine can be asked for."""
+    """A way to write a layer that needs files supplied by the user."""
 
     text: str  # "vm(image=/PATH)"
     values: Mapping[str, Value]  # the arguments, for asking whether all else is there
@@ -234,7 +234,8 @@ class Step:
     do: Command
     undo: Command | None
     why: str  # "make the ext4 file system"; ends up in the journal, progress and the report
-    # brings it back after the machine has started anew, and changes nothing where it is there; None: it lasts by itself
+    # brings it back after the machine has started again, and changes nothing where it is there; None: it lasts by
+    # itself
     again: Command | None = None
 
 
@@ -493,7 +494,7 @@ class LayerDriver(Protocol):
         """Read-only commands whose output says what is there."""
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
-        """What was asked for but is not so, from the outputs of `plan_inspect`; [] = as asked."""
+        """What was asked for but is not so, from the outputs of `plan_inspect`; [] = as requested."""
 
 
 class Metered(LayerDriver, Protocol):
@@ -576,7 +577,7 @@ class AccessPattern:
     block_bytes: int
     span_bytes: int  # of the target that it reaches; less than that where it is not known exactly
     depth: int  # requests at a time, of all jobs together
-    direct: bool  # past the page cache
+    direct: bool  # bypassing the page cache
     durable: bool  # each write is acknowledged when it is on stable storage (O_DSYNC, or an fsync after it)
     seconds: float
     reads_per_s: float
