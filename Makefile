@@ -60,11 +60,11 @@ test-host: setup-test
 test-machines: setup-test lab
 	$(VENV)/pytest tests/lab/test_layers.py tests/lab/test_exact.py tests/lab/test_claimed_devices.py
 
-# All that boots lab machines, known answers and broken machines too; every layer by the virtual clock: `make exact`.
+# All that boots lab machines, known answers and broken machines too; every layer on the virtual clock: `make exact`.
 test-lab: setup-test lab
 	$(VENV)/pytest tests/lab
 
-# Every layer by the virtual clock, run three times and compared digit by digit; `make test` has a part of it.
+# Every layer on the virtual clock, run three times and compared digit by digit; `make test` has a part of it.
 exact: setup-test lab
 	$(VENV)/pytest tests/lab/test_exact.py -m ""
 

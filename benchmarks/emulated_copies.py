@@ -4,8 +4,8 @@
 
 Boots two lab machines, one whose processor says so and one as Strata starts it (strata/processors.py), and runs the
 same commands in both in turn: through the kernel's copies (a file in memory is written and read), and the layout of a
-file on ext4 on a disk of 7200 rpm (by the virtual clock) or on a virtio disk. Prints of each pair QEMU's processor time
-with the features over that without them; by the virtual clock also what the machine itself took for it, which is exact.
+file on ext4 on a disk of 7200 rpm (on the virtual clock) or on a virtio disk. Prints of each pair QEMU's processor time
+with the features over that without them; on the virtual clock also what the machine itself took for it, which is exact.
 """
 
 from __future__ import annotations

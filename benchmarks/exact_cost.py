@@ -68,7 +68,7 @@ def visit(
         stdout=subprocess.DEVNULL,
     )
     real = time.monotonic() - began
-    # An extended trial ran once as long as asked and once twice as long.
+    # An extended trial ran once as long as requested and once twice as long.
     trials = reader.view(directory).trials
     return real, sum(runtime_s * (3 if "extended" in trial.flags else 1) for trial in trials)
 

@@ -2,7 +2,7 @@
 
     python benchmarks/exact_sensitivity.py [--seeds 8] [--out DIR] [--only latency,mkfs,inodes,kernel]
 
-By the virtual clock there is no noise: a seed gives the same figures for ever. What differs from seed to seed (layout,
+On the virtual clock there is no noise: a seed gives the same figures for ever. What differs from seed to seed (layout,
 order of requests, phase of the interrupts) is the seed spread, and it is what a small difference has to stand out of.
 Both stacks of a question run on the same seeds, so their ratio is taken seed by seed.
 
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="keep the runs here, and go on with those that are there")
+    parser.add_argument("--out", type=Path, help="keep the runs here, and continue with those that are there")
     parser.add_argument("--only", default=",".join(QUESTIONS))
     options = parser.parse_args(argv)
     with TemporaryDirectory(prefix="bench-sensitivity-") as temporary:
@@ -146,7 +146,7 @@ def _interval(gaps: Array) -> tuple[float, float]:
 
 def _ordering(gaps: Array, right: float) -> str:
     if not np.any(gaps):
-        return "the same figures to the last digit"
+        return "the same figures bit for bit"
     mean, half = _interval(gaps)
     if np.all(gaps * right > 0) and mean * right > half:
         return f"1 (each of {len(gaps)} does)"

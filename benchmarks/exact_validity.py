@@ -2,14 +2,14 @@
 
     python benchmarks/exact_validity.py docs/concepts/deciding/pilot/visits.parquet EXACT [--list]
 
-The first is a data set of real visits, EXACT one of visits of the same stacks by the virtual clock, on disks whose
+The first is a data set of real visits, EXACT one of visits of the same stacks on the virtual clock, on disks whose
 model was probed from the disk that carried the real ones. `python -m benchmarks.research.dataset RUN FILE.parquet`
 makes both.
 
 Real visits are noisy, so they are resampled 2000 times (a stack's visits, with replacement). Printed are the rank
 correlations (Spearman, Kendall's tau-b) with the interval in which 95 % of them lie; the same of one half of the real
 rounds with the other, and what a perfect model would reach by it (Spearman and Brown); and of the pairs of stacks that
-the real visits tell apart (the same one faster in 97.5 % of the draws) how many the lab puts in that order, by how far
+the real visits distinguish (the same one faster in 97.5 % of the draws) how many the lab puts in that order, by how far
 they are apart really; and, as one who has the lab alone would ask, of the pairs that are so far apart in the lab how
 many are really in that order. Of the stacks within a quarter of the real median stack the correlation is printed alone.
 --list: every stack, its figure beside the median stack's, real and in the lab.
@@ -84,14 +84,14 @@ def kendall(one: Array, other: Array) -> float:
 
 
 def pairs(mean: Array, lab: Array, drawn: Array) -> list[str]:
-    """One line for each class of distances that the real visits tell apart."""
+    """One line for each class of distances that the real visits distinguish."""
     first, second = np.triu_indices(len(mean), 1)
     faster = (drawn[:, first] > drawn[:, second]).mean(axis=0)
     told = (faster >= 0.975) | (faster <= 0.025)
     apart = np.exp(np.abs(mean[first] - mean[second]))
     agrees = (mean[first] > mean[second]) == (lab[first] > lab[second])
     lines = [
-        f"{told.sum()} of {len(told)} pairs are told apart by the real visits; the lab agrees on {agrees[told].sum()}"
+        f"{told.sum()} of {len(told)} pairs are distinguished by real visits; the lab agrees on {agrees[told].sum()}"
     ]
     for name, here in _classes(apart):
         within = told & here

@@ -3,7 +3,7 @@
     python benchmarks/lab_machine.py [--clock real|virtual] [--times N] [--cold]
 
 Prints seconds of wall time as JSON, and beside each the processor time that QEMU took for it, which a busy machine
-changes less. KVM and emulation are named: their figures are not to be compared. --cold boots and saves anew, in a copy
+changes less. KVM and emulation are named: their figures are not to be compared. --cold boots and saves again, in a copy
 of the image's folder that only has its states apart.
 """
 

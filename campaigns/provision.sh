@@ -1,7 +1,7 @@
 #!/bin/sh
 # Stands for the script that provisions your machines: what you spend your day waiting for. Put your own in its place; it
 # starts in an empty directory on the stack, and its run time decides. It has the three parts of most of them: packages
-# are fetched, unpacked and synced one after another; a service's database writes its log; what came of it is packed.
+# are fetched, unpacked and synced one after another; a service's database writes its log; the result of it is packed.
 # It needs a shell, coreutils, tar and gzip only, and ends in about ten seconds on a laptop.
 set -eu
 

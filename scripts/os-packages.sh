@@ -168,7 +168,7 @@ from_backports() { # from_backports PACKAGE
 
 if ((EUID == 0)); then
     say "looking for: ${packages[*]}"
-    apt-get update -q >/dev/null 2>&1 || say "apt-get update failed; going on with the package lists that are here"
+    apt-get update -q >/dev/null 2>&1 || say "apt-get update failed; continuing with the package lists that are here"
 fi
 
 # RUST and RUSTFMT stand for packages whose name differs between releases.

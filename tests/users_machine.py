@@ -101,7 +101,7 @@ ls -A /dev/shm | each memory
 find "$1/new" "$1/home" -type d -printf '%y %P\n' -o -printf '%y %P, %s bytes, changed %t\n' | each file
 """
 
-# What the kernel counts or draws anew, what may stay, and the control groups of other runs.
+# What the kernel counts or draws again, what may stay, and the control groups of other runs.
 _PASSING = re.compile(
     r"sysctl: /proc/sys/("
     r"fs/(aio-nr|dentry-state|file-nr|inode-nr|inode-state|quota/|binfmt_misc/)"

@@ -50,7 +50,7 @@ class Recorded:
     rest: tuple[Array, ...]  # of each stack: what its visits had of their own
     hours: Array  # of the rounds
     drift: Array  # of the rounds: what the machine did to all stacks alike
-    factors: tuple[str, ...]  # those that tell stacks apart, in the order of the truth's codes
+    factors: tuple[str, ...]  # those that distinguish stacks, in the order of the truth's codes
 
 
 def recorded(data: pl.DataFrame) -> Recorded:
@@ -205,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--within", default="3%", metavar="PERCENT", help="stacks closer than this are as good")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="strategies whose name holds it")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(arguments)
     margin = -math.log1p(-parse_percent(given.within))
     try:

@@ -65,8 +65,8 @@ while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
 exit "$code"
 """
 )
-"""One tenant's command, or the only one, behind its gate. `pid` is whom to tell that it shall end: this shell, which
-tells it."""
+"""One tenant's command, or the only one, behind its gate. `pid` is the process to tell that it shall end: this shell,
+which tells it."""
 
 GONE = """\
 gone() {

@@ -15,7 +15,7 @@ from typing import Literal
 Accel = Literal["kvm", "tcg"]
 
 ACCELERATOR: Mapping[Accel, str] = MappingProxyType({"kvm": "kvm", "tcg": "tcg,thread=multi"})
-"""QEMU's `-accel` by the real clock."""
+"""QEMU's `-accel` on the real clock."""
 
 WITHHELD: Mapping[Accel, tuple[str, ...]] = MappingProxyType({"kvm": (), "tcg": ("erms", "fsrm", "fsrs")})
 """Features that the processor does not say it has, by QEMU's names."""

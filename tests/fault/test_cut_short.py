@@ -104,7 +104,7 @@ def test_a_signal_cleans_up_and_the_same_run_goes_on(tmp_path: Path, number: sig
         process.send_signal(number)
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "goes on from here" in stderr
+    assert "continues from here" in stderr
     assert nothing_left(directory)
     assert foreign.intact()
     assert reader.view(directory).visits_done == 0

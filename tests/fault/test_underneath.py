@@ -1,4 +1,4 @@
-"""A measured program that stops for good, and a stack that is taken away underneath it.
+"""A measured program that stops for good, and a stack that is removed underneath it.
 
 The script that is measured does it itself, as root, to what its own run made and to nothing else.
 """

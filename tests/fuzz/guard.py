@@ -34,7 +34,7 @@ _CHANGES = (
 
 
 class Guard:
-    """Refuses and records. There is one for the process: an audit hook cannot be taken away again."""
+    """Refuses and records. There is one for the process: an audit hook cannot be removed again."""
 
     def __init__(self) -> None:
         self._roots: tuple[str, ...] | None = None

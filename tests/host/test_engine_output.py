@@ -31,7 +31,7 @@ define process name="p{name}" {{
 run 1
 """
 # Without the ideographs and Hangul syllables, and of the upper planes only the tags and an end. No surrogate is UTF-8;
-# a program in filebench's language holds no zero byte, and its strings no quote; lines are told apart by line feeds.
+# a program in filebench's language holds no zero byte, and its strings no quote; lines are distinguished by line feeds.
 CODES = (*range(1, 0x3400), *range(0xA000, 0xAC00), *range(0xE000, 0x11000), *range(0xE0000, 0xE0200), 0x10FFFF)
 SIGNS = [sign for sign in map(chr, CODES) if sign not in '"\n']
 

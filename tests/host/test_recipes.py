@@ -23,7 +23,7 @@ STATE = Path("/var/lib/strata") / NAME
 
 
 def run(*argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    # without the judge, whom the tests ask themselves: another strata may be in the PATH of this machine
+    # without the judge, which the tests call themselves: another strata may be in the PATH of this machine
     done = subprocess.run(
         argv, capture_output=True, text=True, timeout=100, env=os.environ | {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     )

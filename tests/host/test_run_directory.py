@@ -78,7 +78,7 @@ def test_an_edited_file_s_rule_holds_and_rounds_asked_for_stay(tmp_path: Path) -
     assert (view.rule.rounds, view.rule.within, view.visits_done) == (2, 0.09, 2)
     file.write_text(text)
     again = run(*argv)
-    assert again.returncode == 0 and "going on to 2 rounds" in again.stderr
+    assert again.returncode == 0 and "continuing to 2 rounds" in again.stderr
 
 
 def test_a_guess_of_the_time_keeps_no_campaign_from_beginning(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
     python -m tests.lab.record_requests crates/disks/tests/witness/recorded
 
-Builds each stack in a fresh lab machine by the virtual clock, runs fio and varmail on it, takes it down, and keeps what
+Builds each stack in a fresh lab machine on the virtual clock, runs fio and varmail on it, takes it down, and keeps what
 was asked of its first disk, from the first request to the last, as NAME.gz: a line of JSON for the disk, and one for
 each request (arrival in ns, operation, first sector, sectors, when the model says that it completes, when the engine
 answered). The same lab gives the same files.

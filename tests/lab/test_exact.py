@@ -1,4 +1,4 @@
-"""The exact lab: the same figures to the last digit, whatever else the machine does; modelled disks by closed forms."""
+"""The exact lab: the same figures bit for bit, whatever else the machine does; modelled disks by closed forms."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ELSEWHERE = {
     **dict.fromkeys(("debian", "kernel"), "which lab it is: campaigns/kernels.yaml"),
     "existing": "a directory of the user's own, which no fresh machine has",
     "null": "nothing is built",
-    **dict.fromkeys(("vm", "vagrant"), "refused by the virtual clock: nested"),
+    **dict.fromkeys(("vm", "vagrant"), "refused on the virtual clock: nested"),
     "container": "what the loads of the engines start",
 }
 # Of many threads and processes, whose order only the virtual processor decides. Those of a row share their visits.
@@ -347,7 +347,7 @@ def test_a_power_cut_takes_nothing_that_was_promised_and_repeats(tmp_path: Path)
 def test_a_dropped_flush_loses_what_was_promised(tmp_path: Path) -> None:
     """The same writes, each followed by a flush; but the disk answers flushes and does nothing."""
     found = {}
-    for name, more in (("honest", ""), ("lies", "dropped_flush_every: 1, ")):
+    for name, more in (("reliable", ""), ("lies", "dropped_flush_every: 1, ")):
         model, script = tmp_path / f"{name}.yaml", tmp_path / f"{name}.sh"
         model.write_text(CUT.replace("power_cut_s", f"{more}power_cut_s"))
         # a write through the cache would ask for no flush
@@ -358,7 +358,7 @@ def test_a_dropped_flush_loses_what_was_promised(tmp_path: Path) -> None:
         (trial,) = lab_run(tmp_path / f"{name}-run", ["disk"], f"command:{script}", *options).trials
         assert trial.outcome is Outcome.OK, trial.reason
         found[name] = trial.metrics
-    assert found["honest"]["promised"] > 50 and found["honest"]["lost"] == 0
+    assert found["reliable"]["promised"] > 50 and found["reliable"]["lost"] == 0
     # Each sector survives with even chance: a write is lost whole, kept whole, or torn.
     assert found["lies"]["promised"] > 50 and found["lies"]["lost"] > found["lies"]["promised"] / 4
 

@@ -120,7 +120,7 @@ def test_zfs_is_built_for_this_kernel_and_for_these_tools(built: Image, modules_
 
 
 def test_a_changed_byte_is_noticed_before_an_exact_run_says_what_it_ran_on(built: Image, tmp_path: Path) -> None:
-    """Also where its file has the stamps of before, as when a disk goes bad."""
+    """Also where its file has its earlier time stamps, as when a disk goes bad."""
     there = tmp_path / "strata" / "lab" / "labs" / built.directory.name
     there.parent.parent.mkdir(mode=0o700, parents=True)
     shutil.copytree(built.directory, there, ignore=shutil.ignore_patterns("states", "guests"))
@@ -143,7 +143,7 @@ def test_a_changed_byte_is_noticed_before_an_exact_run_says_what_it_ran_on(built
 @pytest.mark.slow
 @pytest.mark.fault
 def test_a_build_that_is_killed_is_never_run_and_leaves_nothing(tmp_path: Path) -> None:
-    """kill -9 while mmdebstrap works; then a second build ends what is left of the first and comes to its end."""
+    """kill -9 while mmdebstrap works; then a second build ends what is left of the first and completes."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     cache, spec = tmp_path / "strata" / "lab", LabSpec(13)
     first = subprocess.Popen([STRATA, "lab", "build"], env=environment, stderr=subprocess.PIPE, text=True)

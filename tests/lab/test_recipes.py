@@ -46,7 +46,7 @@ echo '{mark}'; sh /root/recipe.sh inspect
 sh /root/recipe.sh check >&2 && {{ echo "what was ended is not noticed" >&2; exit 1; }}
 sh /root/recipe.sh apply >&2
 echo '{mark}'; sh /root/recipe.sh inspect
-sh /root/recipe.sh remove >&2 && {{ echo "data are given up without a word" >&2; exit 1; }}
+sh /root/recipe.sh remove >&2 && {{ echo "data are given up without a message" >&2; exit 1; }}
 sh /root/recipe.sh remove --destroy-data >&2
 echo '{mark}'
 for device in {devices}; do wipefs --noheadings --output TYPE "$device"; done
@@ -224,7 +224,9 @@ def test_what_study_4_requires_is_measured_chosen_and_built_again_by_commands_al
     plugged = [word for role, size in disks for word in ("--disk", f"{role}={size}")]
     seen = tmp_path / "seen"
     seen.write_text(strata("lab", "shell", *plugged, said=_BUILT.format(script=script)))
-    assert "It is as asked." in strata("recipe", str(run), choice["stack"], *maps, "--seen", str(seen))
+    assert "OK: the system matches the recipe." in strata(
+        "recipe", str(run), choice["stack"], *maps, "--seen", str(seen)
+    )
 
 
 # Of what `strata recipe --as docker` writes: each driver and each option that goes with it.

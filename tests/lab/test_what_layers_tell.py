@@ -1,4 +1,4 @@
-"""What layers say when something comes to its end: a pool without room, a cache with data that is nowhere else."""
+"""What layers say when something completes: a pool without room, a cache with data that is nowhere else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_thin_pool_that_fills_up_fails_the_trial_and_says_so(tmp_path: Path) -
 
 
 def test_what_is_dirty_in_a_cache_is_written_out_by_the_tear_down_and_timed(tmp_path: Path) -> None:
-    """By the virtual clock, where the time of a step is the disks': no byte reaches the hdd faster than its cable."""
+    """On the virtual clock, where the time of a step is the disks': no byte reaches the hdd faster than its cable."""
     view = lab_run(
         tmp_path / "run",
         ["hdd + ssd | lvmcache(writeback, chunk=64K) | ext4", "hdd + ssd | lvmcache(writethrough, chunk=64K) | ext4"],
@@ -36,7 +36,7 @@ def test_what_is_dirty_in_a_cache_is_written_out_by_the_tear_down_and_timed(tmp_
     assert dirty_bytes > 100 << 20
     assert through.metrics["lvmcache.dirty_bytes"] == 0
     # The cache writes out by itself while nothing else is asked of the disks, so what is dirty at the end of the trial
-    # goes while the file system is unmounted as well as when the cache is taken away.
+    # goes while the file system is unmounted as well as when the cache is removed.
     took = {stack: sum(step.remove_s or 0 for step in view.steps if step.stack == stack) for stack in view.stacks}
     flushed, had_nothing = (took[stack] for stack in view.stacks)
     assert flushed - had_nothing > dirty_bytes / 550e6, (dirty_bytes, flushed, had_nothing)

@@ -8,5 +8,5 @@ strategy is run on the same campaigns. `benchmarks.research.replay` does the sam
     truth     stacks of a factorial campaign, and a machine that pretends to measure them
     peers     what others do: fixed matrices, the rule of the Phoronix Test Suite, successive halving
     ours      the race and the adaptive rule, by the code that runs real campaigns
-    tally     what came of it, over many campaigns
+    tally     the result of it, over many campaigns
 """

@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of the first campaign; each further one has the next")
     parser.add_argument("--noise", choices=sorted(NOISES), default="realistic")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="strategies whose name holds it")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 

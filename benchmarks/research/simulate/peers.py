@@ -68,7 +68,7 @@ def phoronix(machine: Machine) -> Ended:
 
 
 def halving(machine: Machine, chance: np.random.Generator) -> Ended:
-    """Successive halving (Jamieson and Talwalkar, AISTATS 2016): the better half goes on with twice the visits."""
+    """Successive halving (Jamieson and Talwalkar, AISTATS 2016): the better half continues with twice the visits."""
     stacks = machine.truth.level.size
     alive, visits = np.arange(stacks), 1
     while alive.size > 1:

@@ -38,7 +38,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """What came of one strategy on one campaign."""
+    """The result of one strategy on one campaign."""
 
     hours: float
     wrong: bool  # the stack it names is more than the margin below the best

@@ -24,15 +24,15 @@ pub struct Claims {
     pub random_reads_per_s: f64,
     /// Mean time of those.
     pub random_read_us: f64,
-    /// Mean time of random reads, so many at a time: (depth, microseconds).
+    /// Mean time of random reads at a queue depth: (depth, microseconds).
     pub random_read_us_by_depth: Vec<(u32, f64)>,
     /// Mean time of random reads of so many bytes, one at a time: (bytes, microseconds).
     pub random_read_us_by_bytes: Vec<(u64, f64)>,
-    /// Random reads per second, as many at a time as the disk holds.
+    /// Random reads per second, at the greatest queue depth that the disk holds.
     pub random_reads_deep_per_s: f64,
     /// Random writes per second, one at a time, while the cache takes them.
     pub random_writes_per_s: f64,
-    /// Random writes per second, as many at a time as the disk holds, when the cache is full.
+    /// Random writes per second, at the greatest queue depth that the disk holds, when the cache is full.
     pub random_writes_deep_per_s: f64,
     /// The same on a disk that is full and worn in; only of flash.
     pub worn_random_writes_deep_per_s: Option<f64>,

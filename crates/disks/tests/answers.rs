@@ -198,7 +198,7 @@ proptest! {
     }
 }
 
-/// One request at a time takes one look, and many at a time hardly more.
+/// A queue depth of 1 takes one look, and a greater one hardly more.
 #[test]
 fn a_read_of_flash_is_looked_at_when_it_is_answered() {
     for name in ["ssd-sata", "nvme"] {

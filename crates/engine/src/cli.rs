@@ -27,7 +27,7 @@ enum Command {
     /// Exits with the command's exit code; 128+N when a signal N ended it, 127 when it cannot be started, 124 when it
     /// ran into --timeout. SIGTERM and SIGINT are passed on to the command as SIGTERM, once; the exit code is then 128+N.
     Sample {
-        /// The file to write, made anew
+        /// The file to write, made again
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
         /// Time between two samples
@@ -91,7 +91,7 @@ enum Command {
     Batch {
         /// The plan: {"phases": [{"name": "start", "parallel": 2, "commands": [["program", "argument"]]}]}
         plan: PathBuf,
-        /// The file to write, made anew
+        /// The file to write, made again
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },

@@ -111,7 +111,7 @@ pub fn examine(path: &Path) -> Result<Content, String> {
     Ok(read(&regions(size), |buffer, offset| file.read_exact_at(buffer, offset), || began.elapsed() < DEADLINE))
 }
 
-/// Writes zeros to all that `examine` reads; `file` was opened to be written past the page cache. Returns how many bytes.
+/// Writes zeros to all that `examine` reads; `file` was opened to be written bypassing the page cache. Returns how many bytes.
 ///
 /// # Errors
 /// When it cannot be written.

@@ -1,4 +1,4 @@
-//! What a block device is, whether it can be had alone, and who has it open. Only ever opens it for reading.
+//! What a block device is, whether it can be opened exclusively, and who has it open. Only ever opens it for reading.
 
 use std::collections::HashSet;
 use std::fs;

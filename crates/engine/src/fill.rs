@@ -65,7 +65,7 @@ fn share(bytes: u64, ppm: u64) -> u64 {
     u64::try_from(part).unwrap_or(u64::MAX) / UNIT_BYTES * UNIT_BYTES
 }
 
-/// How many bytes the file system of `directory` takes until it is as full as asked, as `df` counts.
+/// How many bytes the file system of `directory` takes until it is as full as requested, as `df` counts.
 fn room(directory: &Path, share_ppm: u64) -> Result<u64, String> {
     let seen = statvfs(directory).map_err(|error| format!("{} cannot be asked: {error}.", directory.display()))?;
     let (used, total) = as_df_counts(seen.blocks(), seen.blocks_free(), seen.blocks_available());

@@ -120,7 +120,7 @@ fn more_memory_than_there_is_is_refused_before_anything_is_made() {
         .expect("works");
         let (code, _, err) =
             said(&engine(&["run", shown(&file), "--dir", shown(directory.path())]).output().expect("starts"));
-        assert!(code == Some(2) && err.contains("MiB are to be had"), "{err}");
+        assert!(code == Some(2) && err.contains("MiB are available"), "{err}");
         assert!(!directory.path().join("files").exists());
     }
 }

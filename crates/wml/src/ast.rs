@@ -155,7 +155,7 @@ pub enum Command {
     Run(Option<At<Value>>),
     /// `psrun [[-]period [seconds]]`
     Psrun {
-        /// Whether the counters start anew after each print.
+        /// Whether the counters start again after each print.
         reset: bool,
         /// Seconds.
         period: Option<At<Value>>,

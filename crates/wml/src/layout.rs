@@ -105,7 +105,7 @@ impl fmt::Display for LayoutError {
     }
 }
 
-/// The streams of random numbers of a layout: they go on from one fileset to the next.
+/// The streams of random numbers of a layout: they continue from one fileset to the next.
 #[derive(Debug, Clone)]
 pub struct Streams {
     layout: Rand48,

@@ -3,7 +3,7 @@
     steady     where the warm-up of one trial ends, and whether the rest is steady
     estimate   one figure with an interval for every stack, workload and metric
     compare    ratios between stacks, paired within rounds
-    rank       who is best, who ties with the best, or that the data do not say
+    rank       who is best, who ties with the best, or that the data cannot decide
     checks     what a careful reader should know before believing it
     noise      how storage benchmarks misbehave, for tests and the fake host
 

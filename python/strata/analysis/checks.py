@@ -61,7 +61,7 @@ _FLAGS = {
     "cache": "were decided by a cache, or nothing shows that they were not: the notes of the trials say how many bytes "
     "reached the disks; use a larger data set, or less memory",
     "memory": "moved almost nothing to or from the device: they measured memory, not the stack; use a larger data set",
-    "cached": "had a data set that memory can hold, or memory that could not be cleared: they measured the cache in "
+    "cached": "had a data set that fits in memory, or memory that could not be cleared: they measured the cache in "
     "part; use a data set of twice the memory",
 }
 

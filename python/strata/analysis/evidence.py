@@ -69,7 +69,7 @@ def evidence(view: View, runnable: Sequence[str] | None = None, weights: Sequenc
         failing=failing,
         vain=in_vain(view, weights),
         cost=_cost(view, stacks),
-        # By the virtual clock nothing happens to the machine from one visit to the next.
+        # On the virtual clock nothing happens to the machine from one visit to the next.
         drift=0.0 if view.testbed.clock == "virtual" else DRIFT_PER_ROOT_HOUR,
     )
 

@@ -80,7 +80,7 @@ class Noise:
         """The error of one trial on the natural log scale: multiply a "higher is better" figure by its exponential.
 
         `hour` (>= 0) is when, since the machine was switched on. Trials with the same `visit` share what belongs to the
-        visit; None: the hour tells visits apart.
+        visit; None: the hour distinguishes visits.
         """
         profile = self.profile(stack)
         place = f"strata noise {self._seed} stack {stack} visit {hour if visit is None else visit}"

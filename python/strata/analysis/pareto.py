@@ -43,7 +43,7 @@ class Unjudged:
 
     stack: str
     figures: Mapping[str, float]
-    probability: None = None  # for programs, which find it where a member has its own
+    probability: None = None  # in the JSON output, where a member has its own
 
 
 @dataclass(frozen=True, slots=True)

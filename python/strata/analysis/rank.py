@@ -1,4 +1,4 @@
-"""Who is best, who ties with the best, or that the data do not say.
+"""Who is best, who ties with the best, or that the data cannot decide.
 
 A stack's score is the geometric mean, with equal weights, of its ratio to each workload's mean over the primary
 metrics ("lower is better" turned over). Stacks are compared by differences of the log score within rounds (`compare`).

@@ -25,7 +25,7 @@ Agreement = Literal["same", "turned", "not shown here", "as good here", "no dire
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A published figure, and the stack of today that it is of."""
+    """A published figure, and the current stack that it belongs to."""
 
     stack: str
     workload: str  # name

@@ -46,8 +46,8 @@ class Campaign:
     about: str
     stacks: tuple[Stack, ...]
     workloads: tuple[Call, ...]
-    rule: Rule  # by the virtual clock a round is a seed: round r runs with `seed` + r
-    seed: int | None  # None: one is drawn when the run begins, and stored; never None by the virtual clock
+    rule: Rule  # on the virtual clock a round is a seed: round r runs with `seed` + r
+    seed: int | None  # None: one is drawn when the run begins, and stored; never None on the virtual clock
     disks: Mapping[str, DiskSpec]  # every role that a stack uses
     testbed: Testbed
     memory_bytes: int | None  # stated budget, equal for every stack; None: all the machine has
@@ -59,7 +59,7 @@ class Campaign:
         """Equal for two campaigns whose visits can be counted together.
 
         SHA-256 over what `describe` shows: asking for more rounds, another budget, seed or name, reordering and
-        comments leave it as it is; but by the virtual clock a seed says which figures come out.
+        comments leave it as it is; but on the virtual clock a seed says which figures come out.
         """
         content = json.dumps(self.describe(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()

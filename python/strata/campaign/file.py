@@ -20,7 +20,7 @@
       - {dd/seqwrite-sync: {size: {any: [1G, 2G]}}}
     rule: {rounds: 5, within: 3%, confidence: 95%, budget: 2h}  # design: auto|race|adaptive in place of rounds
     seed: 7
-    seeds: 3                       # by the virtual clock, in place of rounds
+    seeds: 3                       # on the virtual clock, in place of rounds
     files: {mine.yaml: "..."}      # texts of files that are named above, in their place; so a stored run has them
     profiles:                      # chosen by --profile; see `strata.campaign.profiles`
       quick: {rule: {rounds: 1}, disks: {hdd: {size: 1G}}, factors: {fs: [ext4]}, exclude: }
@@ -380,7 +380,7 @@ def _check_seeds(model: CampaignModel, document: Document, problems: Problems) -
             "or testbed: {lab: {clock: virtual}}",
         )
     elif "rounds" in model.rule.model_fields_set:
-        problems.add(at, "by the virtual clock a round is a seed; write seeds or rounds, not both")
+        problems.add(at, "on the virtual clock a round is a seed; write seeds or rounds, not both")
 
 
 # ---------------------------------------------------------------- what pydantic says, in our words

@@ -7,7 +7,7 @@
         workloads: [fio/randrw-75-25(runtime=3s, size=64M)]
 
 An overlay is put on the file as JSON merge patch puts one (RFC 7396): a mapping is merged key by key, at every depth;
-anything else takes the place of what stood there; a key with nothing after it takes away what the file says. Every
+anything else takes the place of what stood there; a key with nothing after it removes what the file says. Every
 value keeps its place, so that what is wrong in a profile is shown there.
 """
 

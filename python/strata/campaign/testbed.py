@@ -16,7 +16,7 @@ FIRST_SEED = 1  # of the virtual clock, where none is stated: the same everywher
 
 # Modelled disks lie in the memory of the machine, which its host gives out as it is written to. Virtual processors
 # take turns on the one counter of instructions, so a second one makes nothing faster.
-# 1000 million instructions a second is the fastest that QEMU counts, and still a third of what a processor of today
+# 1000 million instructions a second is the fastest that QEMU counts, and still a third of what a current processor
 # does: the less of a figure is the processor's, the more of it is the stack's. A slower one stands for a slow machine.
 MIPS = (1000, 500, 250, 125)
 _VIRTUAL = Testbed("lab", clock="virtual", memory_bytes=8 << 30, cpus=1)

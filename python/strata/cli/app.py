@@ -78,10 +78,10 @@ _WriteCache = Annotated[
     ),
 ]
 _Seeds = Annotated[
-    int | None, typer.Option("--seeds", metavar="N", min=1, help="by the virtual clock: visits of every stack")
+    int | None, typer.Option("--seeds", metavar="N", min=1, help="on the virtual clock: visits of every stack")
 ]
 _Jobs = Annotated[
-    int, typer.Option("--jobs", "-j", metavar="N", min=1, help="by the virtual clock: so many visits at once")
+    int, typer.Option("--jobs", "-j", metavar="N", min=1, help="run N visits in parallel (virtual clock only)")
 ]
 _Confidence = Annotated[
     str | None,
@@ -110,7 +110,7 @@ _Objective = Annotated[
         help="what is to be best: weights of the workloads, or a front of several metrics; default: all weigh the same",
     ),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="for programs")]
+_Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="the directory of a run")]
 
 
@@ -203,7 +203,7 @@ def verdict(
     ] = None,
     json: _Json = False,
 ) -> None:
-    """Which stack is best, which tie with it, or that the data do not say."""
+    """Show which stack is best, which tie with it, or that the data cannot decide."""
     from strata.cli import verdict
 
     verdict.verdict(directory, json, weights, pareto)
@@ -284,7 +284,7 @@ def advise(
 def features(
     what: Annotated[
         list[str],
-        typer.Argument(metavar="[EXPRESSION...|DIR]", help="stacks to try; or the --out of before, to show it again"),
+        typer.Argument(metavar="[EXPRESSION...|DIR]", help="stacks to try; or the output directory of an earlier run"),
     ] = [],  # noqa: B006
     everything: Annotated[bool, typer.Option("--all", help="the stacks that people choose among")] = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="where the evidence is kept")] = Path(

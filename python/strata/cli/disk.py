@@ -57,7 +57,7 @@ def show_models(as_json: bool) -> None:
     for model, said in entries:
         _, _, claims = said.partition("\n")
         output.out(f"{model.name}: {model.about}")
-        output.out(f"  by the virtual clock {models.served_by(model)}; write cache: {model.write_cache}; it claims")
+        output.out(f"  on the virtual clock {models.served_by(model)}; write cache: {model.write_cache}; it claims")
         output.out("".join(f"  {line}\n" for line in claims.splitlines()), end="")
         output.out("".join(f"  source: {source}\n" for source in model.sources))
 

@@ -24,7 +24,7 @@ def build(debian: int, features: str | None, kernel: str | None) -> None:
         with interrupts.listening():
             image.build(spec, caches.default(), LocalHost(image.marker(spec), interrupts), _say)
     except Interrupted as error:
-        raise Interrupted(f"interrupted; what was made is taken away, and `{spec.command}` begins again.") from error
+        raise Interrupted(f"interrupted; what was made is removed, and `{spec.command}` begins again.") from error
 
 
 def status(as_json: bool) -> None:

@@ -28,7 +28,7 @@ _SMALLEST_BYTES = 1 << 20
 
 
 def shell(debian: int, features: str | None, kernel: str | None, disks: Sequence[str]) -> int:
-    """A shell in a fresh lab machine by the real clock, or what comes on standard input; the exit code of the shell.
+    """A shell in a fresh lab machine on the real clock, or what comes on standard input; the exit code of the shell.
 
     `disks`: ROLE=SIZE or ROLE=SIZE:MODEL, each one disk.
     """

@@ -112,7 +112,7 @@ def _measured_on(view: View) -> tuple[str, ...]:
 def _judge(made: Recipe, seen: Path) -> None:
     text = sys.stdin.read() if str(seen) == "-" else text_of(seen, "give the file with what `inspect` printed")
     wrong = made.differences(shell.seen(made, text))
-    output.out("\n".join(wrong) if wrong else "It is as asked.")
+    output.out("\n".join(wrong) if wrong else "OK: the system matches the recipe.")
     if wrong:
         raise typer.Exit(1)
 

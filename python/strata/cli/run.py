@@ -179,7 +179,7 @@ def rule_of(kept: Rule | None, asked: Rule, from_file: bool, decide: Decide) -> 
     rule = replace(rule, objective=rule.objective if decide.objective is None else decide.objective)
     rule = _designed(replace(rule, budget_s=budget_s, within=within), decide, kept)
     if rule.design == "rounds" and not decide.rounds and rule.rounds != asked.rounds:
-        output.err(f"going on to {rule.rounds} rounds, as asked for before; --rounds changes that")
+        output.err(f"continuing to {rule.rounds} rounds, as requested before; --rounds changes that")
     return replace(rule, rounds=decide.rounds or rule.rounds)
 
 
@@ -210,7 +210,7 @@ def _designed(rule: Rule, decide: Decide, kept: Rule | None) -> Rule:
         )
     if certify and design == "race" and decide.design is None and kept is not None and kept.design == "race":
         # The same words as when it began, before they became a race: they must be able to go on.
-        output.err(f"Going on with the race. {NO_CERTIFICATE} For a model's choice add --design adaptive.")
+        output.err(f"Continuing with the race. {NO_CERTIFICATE} For a model's choice add --design adaptive.")
         certify = False
     if certify and design in ("rounds", "race"):
         raise BadInput(_no_model(decide, design, kept))
@@ -255,7 +255,7 @@ def _as_file_name(name: str) -> str:
 
 
 def _confirm(order: running.Order, yes: bool, interrupts: Interrupts) -> None:
-    """Asked on the error stream, beside whatever the run prints for programs."""
+    """Ask on the error stream, so that standard output stays machine-readable."""
     devices = [disk for disk in order.plan.disks if disk.device]
     if not devices or yes:
         return

@@ -102,7 +102,7 @@ class Site:
         return Page(pages.message(f"there is no page {path}; the list of runs has them all."), 404)
 
     def runs(self) -> dict[str, Path]:
-        """What there is now: the directories given, or the runs in them, by short names that tell them apart."""
+        """What there is now: the directories given, or the runs in them, by short names that are unique."""
         found = [run for directory in self._directories for run in shown.below(directory)]
         # of `strata features`, which makes a run for each kind, by both names: "features/block"
         names = [
@@ -209,7 +209,7 @@ def _listed(name: str, directory: Path) -> Listed:
         running = lock.held(directory)
     except StrataError as error:
         return _unreadable(name, str(error))
-    except Exception as error:  # noqa: BLE001 - one run that cannot be read must not take away the list of the others
+    except Exception as error:  # noqa: BLE001 - one run that cannot be read must not remove the list of the others
         return _unreadable(name, f"it cannot be read ({type(error).__name__}: {error}); restore it from a copy.")
     ended = now.visits_done >= now.visits_planned
     state = "running" if running else "ended" if ended else "stopped"

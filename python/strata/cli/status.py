@@ -29,4 +29,4 @@ def status(directory: Path, as_json: bool) -> None:
     elif now.left_behind and not running:
         output.out(f"A killed run left {count(now.left_behind, 'thing')} behind; run `strata clean {directory}`.")
     if not running and now.visits_done < now.visits_planned:
-        output.out("The same command goes on from here.")
+        output.out("The same command continues from here.")

@@ -46,7 +46,7 @@ def _say(text: str) -> None:
 
 def _lines(trials: int, figures: int, different: tuple[str, ...], machines: tuple[str, ...]) -> list[str]:
     if not different:
-        lines = [f"The same to the last digit: {count(figures, 'figure')} of {count(trials, 'trial')}."]
+        lines = [f"Bit-identical: {count(figures, 'figure')} of {count(trials, 'trial')}."]
     else:
         more = [f"  and {len(different) - _SHOWN} more"] if len(different) > _SHOWN else []
         shown = [f"  {sentence}" for sentence in different[:_SHOWN]]

@@ -213,7 +213,7 @@ def next_batch(
         return _for_front(view, found, front, seconds_left, seconds_per_visit)
     blocks = certified.blocks(view, runnable=runnable) if rule.certify else ()
     for block in reversed(blocks):
-        # Once begun it goes on to its end, whatever its visits make of the model; unless something else is asked now.
+        # Once begun it continues to its end, whatever its visits make of the model; unless something else is asked now.
         asked = evidence(certify.before(view, block), runnable)
         if asked.visited and asked.eligible.size and asked.stacks[_decided(view, asked)[1].chosen] in block.stacks:
             going_on = certify.go_on(view, block, runnable)

@@ -1,6 +1,6 @@
 """Instruments beside a race or a model: visited a few times to compare with, while the rule decides among the rest.
 
-A RAM disk that raced with the others would win, and end the race before the others were told apart.
+A RAM disk that raced with the others would win, and end the race before the others were distinguished.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def chosen(rule: Rule, stacks: Sequence[str], factors: Mapping[str, Mapping[str,
     if rule.design == "auto" and rule.objective.startswith(PARETO):
         return "adaptive", "Design: adaptive, because a front is wanted, and visits go where it is least sure."
     if rule.design != "auto":
-        return rule.design, f"Design: {rule.design}, as asked for."
+        return rule.design, f"Design: {rule.design}, as requested."
     shape = layout(stacks, factors)
     mains = shape.codes.shape[1]
     effects = 1 + sum(int(shape.codes[:, j].max(initial=0)) for j in range(mains))

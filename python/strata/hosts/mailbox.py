@@ -17,7 +17,7 @@ QEMU is given, by whoever starts it (lab/qemu.py), after `Mailbox` has made the 
 The runner says hello by itself when it has started: after boot, `receive()` is that. **While the guest is blocked QEMU
 does not answer QMP either**: the CPU thread holds its lock.
 
-Saving a machine and going on from what was saved:
+Saving a machine and continuing from what was saved:
 
     boot:    mailbox = Mailbox.create(directory, lost);  start QEMU;  mailbox.receive(300)
     save:    qmp: write the command `stop`, do not wait for its answer (blocked, as above)
@@ -107,7 +107,7 @@ class Mailbox:
 
     @classmethod
     def resume(cls, directory: Path, saved: Path, lost: Callable[[], str | None]) -> Self:
-        """For a machine that will go on from a state, with the memory that `save` kept."""
+        """For a machine that will continue from a state, with the memory that `save` kept."""
         return cls(directory, lost, saved.read_bytes())
 
     def save(self, path: Path) -> None:
@@ -134,7 +134,8 @@ class Mailbox:
         """Awaits the answer, at most `timeout_s` of virtual time, which is translated generously into ours.
 
         Raises HostLost when the machine is gone, does not answer, or `wake` can be read: a guest that runs cannot be
-        told anything. The machine is of no more use then and every later call says the same.
+        distinguished
+         anything. The machine is of no more use then and every later call says the same.
         """
         answer = bytearray()
         while True:
@@ -192,7 +193,10 @@ class Mailbox:
     def _expect(self, kind: int) -> tuple[int, bytes]:
         found, total, length = _PART.unpack_from(self._memory, _ANSWER_AT)
         if found != kind or length > min(total, _PART_BYTES) or (kind == _DATA and length == 0):
-            self._gone = "the runner in the lab machine does not speak our language; build the saved state anew."
+            self._gone = (
+                "the runner in the lab machine uses another version of the protocol; "
+                "rebuild the saved state with `strata lab build`."
+            )
             raise HostLost(self._gone)
         start = _ANSWER_AT + _PART.size
         return total, self._memory[start : start + length]

@@ -72,7 +72,7 @@ def read_hello(answer: bytes) -> Hello:
     match decode(answer):
         case [b"hello", version, pid, monotonic_ns, engine]:
             return Hello(text(version), int(pid), int(monotonic_ns), os.fsdecode(engine))
-    raise HostLost("what answers on the measured machine is not a runner of ours; install it anew.")
+    raise HostLost("what answers on the measured machine is not a runner of ours; install it again.")
 
 
 def run(command: Command, environment: Mapping[str, str]) -> bytes:

@@ -135,4 +135,4 @@ class ServedHost:
 
 def _unexpected(answer: list[bytes]) -> HostLost:
     said = os.fsdecode(b" ".join(answer))[:200]
-    return HostLost(f"the runner on the measured machine gave an answer that is none ({said!r}); install it anew.")
+    return HostLost(f"the runner on the measured machine gave an answer that is none ({said!r}); install it again.")

@@ -124,7 +124,7 @@ _MEANINGS = (
     _Meaning(
         ("remote host identification has changed",),
         "{shown} shows another host key than the one known for it",
-        "if it was installed anew, remove the old key with `ssh-keygen -R {host}` and log in once by hand with "
+        "if it was installed again, remove the old key with `ssh-keygen -R {host}` and log in once by hand with "
         "`ssh {destination}`; if it was not, somebody may stand between.",
     ),
     _Meaning(

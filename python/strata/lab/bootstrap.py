@@ -20,14 +20,14 @@ from strata.model import Command
 
 _TIMEOUT_S = 3600.0
 
-# How often, and with which pause, what a killed build left is taken away until it stays away.
+# How often, and with which pause, what a killed build left is removed until it stays away.
 _TRIES = 30
 _PAUSE_S = 1.0
 
 _PREFIX = "strata-lab-"
 _NOTE = "unpacked-in"
 
-# What a package brings that no machine reads; trim.sh takes away the rest.
+# What a package brings that no machine reads; trim.sh removes the rest.
 _LEFT_OUT = ("doc/*", "info/*", "locale/*", "man/*", "lintian/*", "bug/*", "bash-completion/*")
 
 
@@ -85,7 +85,7 @@ def _fresh(rights: Rights) -> Path:
 
 
 def clear(rights: Rights, host: Host) -> None:
-    """Takes away what a build that was killed left unpacked. Raises CommandFailed."""
+    """Removes what a build that was killed left unpacked. Raises CommandFailed."""
     try:
         scratch = Path(rights.note.read_text())
     except FileNotFoundError:

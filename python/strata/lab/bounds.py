@@ -38,7 +38,7 @@ Rates = Mapping[tuple[str, int, int], float]
 
 @dataclass(frozen=True, slots=True)
 class ServedDisk:
-    """A modelled disk in a lab machine by the virtual clock."""
+    """A modelled disk in a lab machine on the virtual clock."""
 
     name: str
     model: DiskModel

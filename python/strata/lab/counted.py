@@ -1,6 +1,6 @@
 """The number of instructions in a saved state of QEMU.
 
-By the virtual clock a machine's time is a bias and the instructions that it carried out, shifted. While QEMU records
+On the virtual clock a machine's time is a bias and the instructions that it carried out, shifted. While QEMU records
 (decision 39) it takes the difference of that number to the last it has seen, first none, as an integer of 32 bits, and
 ends when that is negative: which it is after every other 2^31 instructions. So a state that is to be resumed counts
 from zero, and has the rest in its bias; its time stays what it was.

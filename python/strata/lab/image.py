@@ -87,7 +87,7 @@ def build(spec: LabSpec, cache: Path, host: Host, progress: Progress) -> Image:
     """The image of `spec`: the one that is there, else made now. `host` is marked with `marker(spec)`.
 
     Raises Refused (no room, no rights, no mirror, a program missing, another build), BadInput (no such kernel) and
-    CommandFailed. What was made until then is taken away, as is what a killed build left.
+    CommandFailed. What was made until then is removed, as is what a killed build left.
     """
     _check_machine(host)
     key = spec.key

@@ -55,7 +55,7 @@ _CONSOLE_LINES = 80  # a panic takes some 50
 _PORT_TAKEN = "Could not set up host forwarding rule"
 _PORTS_TRIED = 5
 
-# While a call is under way the only CPU thread of a machine by the virtual clock computes without a pause. One that
+# While a call is under way the only CPU thread of a machine on the virtual clock computes without a pause. One that
 # had no processor time for so long is hung; a busy machine gives some to everybody.
 _STUCK_S = 20.0
 _WATCH_GAP_S = 2.0
@@ -213,7 +213,7 @@ def _cpu_model() -> str:
 
 
 def resume(saved: SavedState, marker: str, directory: Path, seed: int = 1) -> Machine:
-    """A machine that runs, its clock set (real) and its random generator fed anew: from `seed` by the virtual clock.
+    """A machine that runs, its clock set (real) and its random generator fed again: from `seed` on the virtual clock.
 
     `directory` exists and is ours: disk files, pipes and the console lie there. Raises Refused (no memory any more),
     HostLost.
@@ -222,7 +222,7 @@ def resume(saved: SavedState, marker: str, directory: Path, seed: int = 1) -> Ma
     if reasons:
         raise Refused(reasons)
     if not saved.directory.exists():
-        raise HostLost("the saved state of the lab machine was removed meanwhile; start again, which makes it anew.")
+        raise HostLost("the saved state of the lab machine was removed meanwhile; start again, which makes it again.")
     version = qemu.version(saved.qemu)
     machine = Machine(saved.spec, version, directory, saved.directory / "initrd", marker, saved.directory)
     try:
@@ -322,7 +322,7 @@ class Machine:
 
     @property
     def server(self) -> Server:
-        """By the real clock: for a second connection."""
+        """On the real clock: for a second connection."""
         identity = Identity(self.spec.image.key_file, self._directory / "known_hosts")
         return Server(f"{qemu.SSH_USER}@127.0.0.1", self._port, identity)
 
@@ -389,7 +389,7 @@ class Machine:
     def refresh(self, seed: int) -> None:
         """Every resume finds the clock and the random generator as they were saved."""
         self._seed = seed
-        # Not marked as the run, which is called otherwise in every run: nothing said by the virtual clock may be.
+        # Not marked as the run, which is called otherwise in every run: nothing said on the virtual clock may be.
         host = ServedHost(self.channel, _REFRESHES, self.engine)
         if self.spec.clock == "real":
             host.run(Command(("date", "-s", f"@{time.time():.3f}"), timeout_s=_ANSWER_S))
@@ -427,7 +427,7 @@ class Machine:
         return Added(qemu.disk_path(name), qemu.await_disk(name, rotational))
 
     def forward(self, lab_port: int) -> int:
-        """A port of 127.0.0.1 here that leads to `lab_port` of the machine. By the real clock. Raises HostLost."""
+        """A port of 127.0.0.1 here that leads to `lab_port` of the machine. On the real clock. Raises HostLost."""
         said = ""
         for _ in range(_PORTS_TRIED):
             port = ports.free_port()
@@ -471,7 +471,7 @@ class Machine:
         return reason
 
     def _lost_in_call(self) -> str | None:
-        """As `lost`, asked again and again while a machine by the virtual clock computes."""
+        """As `lost`, asked again and again while a machine on the virtual clock computes."""
         reason = self.lost()
         if reason is not None:
             return reason
@@ -495,7 +495,7 @@ class Machine:
             return
         self._last_words = _tail(self._console)
         self._closed = True
-        # First of all, and at once: a guest by the virtual clock must not go on when its pipes are closed, and no
+        # First of all, and at once: a guest on the virtual clock must not go on when its pipes are closed, and no
         # content of a disk is worth writing out.
         self._process.kill()
         self._qmp.close()

@@ -4,9 +4,9 @@
     about: The disks of our old file server.
     queue_depth: 32
     write_cache: volatile            volatile, protected or none
-    service:                         one of fixed, hdd, ssd: what serves it by the virtual clock
+    service:                         one of fixed, hdd, ssd: what serves it on the virtual clock
       hdd: {rpm: 7200, ...}          the parameters of crates/disks/src/parameters.rs, under the same names
-    limits: {read_iops: 180, ...}    what it may do at most by the real clock
+    limits: {read_iops: 180, ...}    what it may do at most on the real clock
     sources: [data sheet ...]
     assumed: {flush_us: TLC flash}   what was not measured, and the class whose value it is
 

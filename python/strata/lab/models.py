@@ -1,9 +1,9 @@
 """Models of disks: what they are like, where the numbers come from, and what makes a lab behave like them. Pure.
 
-By the virtual clock a disk lies in the memory of the machine. `strata-engine disk` serves it: it computes when each
+On the virtual clock a disk lies in the memory of the machine. `strata-engine disk` serves it: it computes when each
 request completes, and needs some 20 us of the machine's processor for each. The kernel's null_blk costs less, and
 serves only the models that it can be exactly (decision 45). Either way the processor adds to each request, and limits
-the rate of fast disks; both are stated beside the figures. By the real clock a model is its limits, kept by QEMU.
+the rate of fast disks; both are stated beside the figures. On the real clock a model is its limits, kept by QEMU.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _BY_ROLE = {"hdd": "hdd-7200", "ssd": "ssd-sata", "nvme": "nvme"}
 
 
 def usual(role: str) -> str:
-    """The model of a disk of the virtual clock of which nothing was said: what its role is called may say it."""
+    """Return the model of a disk without a stated one, on the virtual clock: the name of its role may say it."""
     return _BY_ROLE.get(role, "plain")
 
 
 COST_FILE = "/run/strata-disk-cost-ns"
 """In the machine: what serving a modelled disk costs, in nanoseconds."""
 
-# What a machine by the virtual clock needs beside its disks: kernel, programs, page cache, the queues of the stacks.
+# What a machine on the virtual clock needs beside its disks: kernel, programs, page cache, the queues of the stacks.
 _BASE_BYTES = 1 << 30
 _ROUND = 256 << 20  # to which a size that would fit is rounded down
 
@@ -61,7 +61,7 @@ _NCQ_DEPTH = 32
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a disk may do at most by the real clock, whatever the size and the order of its requests. Reads and writes
+    """What a disk may do at most on the real clock, whatever the size and the order of its requests. Reads and writes
     that may be equally many, or as fast, have that much together."""
 
     read_iops: float
@@ -92,7 +92,7 @@ class DiskModel:
 
     @property
     def digest(self) -> str:
-        """Of all that it is by the virtual clock, and what it is called."""
+        """Of all that it is on the virtual clock, and what it is called."""
         return f"{self.name} {hashlib.sha256(json.dumps(self.document, sort_keys=True).encode()).hexdigest()[:16]}"
 
     @property
@@ -144,7 +144,7 @@ def find(name: str, text: str | None = None) -> DiskModel:
     )
 
 
-# ---------------------------------------------------------------- by the virtual clock
+# ---------------------------------------------------------------- on the virtual clock
 
 
 def memory_bytes(disks: Sequence[Disk], kept_bytes: int = 0) -> int:
@@ -153,7 +153,7 @@ def memory_bytes(disks: Sequence[Disk], kept_bytes: int = 0) -> int:
 
 
 def reasons_against(disks: Sequence[Disk], memory: int, kept_bytes: int = 0) -> list[str]:
-    """Why a machine by the virtual clock with so much memory cannot hold these disks, and what layers keep in it."""
+    """Why a machine on the virtual clock with so much memory cannot hold these disks, and what layers keep in it."""
     wanted = memory_bytes(disks, kept_bytes)
     if wanted <= memory:
         return []
@@ -200,7 +200,7 @@ def _way_us(bytes_per_s: float | None, size: int = _KNOWN_BYTES) -> float:
 
 
 def reasons_against_kernel(model: DiskModel, kernel: str, modules: frozenset[str]) -> list[str]:
-    """Why a machine by the virtual clock with this kernel cannot have such a disk. Debian 12's 6.1 was built so."""
+    """Why a machine on the virtual clock with this kernel cannot have such a disk. Debian 12's 6.1 was built so."""
     if "ublk_drv" in modules or not (reasons := reasons_against_null_blk(model)):
         return []
     reason = f"the disk model {model.name} is served through ublk, which the kernel {kernel} was built without"
@@ -268,7 +268,7 @@ def _largest_bytes(model: DiskModel) -> int:
 
 
 def served_by(model: DiskModel, mips: int = USUAL_MIPS, cost_us: float | None = None) -> str:
-    """For people: what serves a model by the virtual clock, and what that adds. `cost_us`: what a request costs
+    """For people: what serves a model on the virtual clock, and what that adds. `cost_us`: what a request costs
     `strata-engine disk` there, where that was measured."""
     if not reasons_against_null_blk(model):
         depth = int(model.device["queue_depth"])

@@ -459,7 +459,7 @@ def seek_ms(service: Mapping[str, Any], share: float, short: float = 1.0, long: 
     return float(np.where(d <= service["seek_knee"], near * short, far * long).mean())
 
 
-# ---------------------------------------------------------------- what came of it
+# ---------------------------------------------------------------- results
 
 
 @dataclass(frozen=True, slots=True)

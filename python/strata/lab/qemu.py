@@ -37,10 +37,10 @@ KERNEL = (
     "console=ttyS0 quiet panic=-1 oops=panic unknown_nmi_panic=1 nowatchdog workqueue.watchdog_thresh=0 "
     "net.ifnames=0 mitigations=off"
 )
-# By the virtual clock nothing may differ from boot to boot but what the seed decides.
+# On the virtual clock nothing may differ from boot to boot but what the seed decides.
 _KERNEL_VIRTUAL = "nokaslr random.trust_cpu=off"
 
-# The generators behind RDRAND and RDSEED start anew with QEMU, so a machine that is saved and resumed would draw other
+# The generators behind RDRAND and RDSEED start again with QEMU, so a machine that is saved and resumed would draw other
 # numbers than one that went on.
 _NOT_VIRTUAL = ",-rdrand,-rdseed"
 
@@ -263,7 +263,7 @@ def state_uri(path: Path, now: tuple[int, int], incoming: bool) -> str:
     return f"exec:cat {'<' if incoming else '>'} {shlex.quote(str(path))}"
 
 
-# ---------------------------------------------------------------- disks by the real clock
+# ---------------------------------------------------------------- disks on the real clock
 
 
 def serial(name: str) -> str:

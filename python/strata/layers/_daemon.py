@@ -47,9 +47,7 @@ def direct_differences(asked: str, path: str, *, direct: bool, state: Mapping[st
         return [f"{layer}: the program that is to serve {path} does not have it open."]
     passes = {bool(int(each, 8) & _O_DIRECT) for each in flags if each.isdecimal() and not set(each) & set("89")}
     if passes != {direct}:
-        return [
-            f"{layer}: {path} is used {'through' if direct else 'past'} the page cache, which {asked} does not mean."
-        ]
+        return [f"{layer}: {path} is open {'without' if direct else 'with'} O_DIRECT, which is not {asked}."]
     return []
 
 

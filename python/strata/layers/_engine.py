@@ -208,7 +208,7 @@ class Instance:
 
     @property
     def way(self) -> str:
-        """A short way to the place: the path of a socket has 107 bytes at most."""
+        """A short symlink to the place: the path of a socket has 107 bytes at most."""
         return f"/run/{self.place.name}"
 
     @property
@@ -268,7 +268,7 @@ def begin(made: Instance, client: str) -> list[Step]:
     entering = f"#!/usr/bin/env -S nsenter --net={made.way}/network sh\n" + client.removeprefix(_SHELL)
     return [
         # Undone last: what still runs would make a directory of that name.
-        Step(run("ln", "-s", "--", made.place.dir, made.way), way, "make a short way for its sockets"),
+        Step(run("ln", "-s", "--", made.place.dir, made.way), way, "create a short symlink for its sockets"),
         Step(run("mkdir", "--", made.root), end, f"make a directory for {made.engine}"),
         Step(sh(_SET_APART, made.place.dir), None, "make a network namespace for its programs"),
         Step(sh(_WRITE, f"{made.place.dir}/client", entering), None, f"write the client of this {made.engine}"),
@@ -374,7 +374,7 @@ def differences(
     seen: Sequence[Completed],
     judge: Callable[[Mapping[str, object], Root], list[str]],
 ) -> list[str]:
-    """What is not as asked: where the engine keeps its things, then what `judge` finds in what the engine says of
+    """What is not as requested: where the engine keeps its things, then what `judge` finds in what the engine says of
     itself and in what the kernel says of the root of a container."""
     wrong = place_differences(made, below, seen)
     info, root = info_of(made, seen), root_of(seen)

@@ -92,7 +92,7 @@ def image_bytes(layer: str, spec: Call, below: Provides, images: int = 1) -> int
 
 def provide_image(layer: str, spec: Call, below: Provides, file: str, images: int = 1) -> Provides:
     """As the layers above rely on it: `name` is the format as QEMU calls it. Raises BadInput."""
-    # On another file system qemu-img leaves the attribute out without a word.
+    # On another file system qemu-img leaves the attribute out silently.
     if spec["nocow"] and below.filesystem not in (None, _COPIES_ON_WRITE):
         raise BadInput(
             f"{layer}(nocow) is of images on {_COPIES_ON_WRITE}, and {below.filesystem} has no such files; leave nocow "
@@ -137,7 +137,7 @@ def ask_image(layer: str, spec: Call, place: Place, file: str) -> list[Command]:
 def image_differences(
     layer: str, spec: Call, file: str, size: int, seen: Sequence[Completed]
 ) -> tuple[list[str], Mapping[str, object]]:
-    """What is not as asked of any image, and what QEMU says of the format; {} when it says nothing."""
+    """What is not as requested of any image, and what QEMU says of the format; {} when it says nothing."""
     kind = output(seen, 0)
     if kind is None:
         return [f"{layer}: the image {file} is not there: {said(seen, 0)}."], {}

@@ -1,5 +1,5 @@
 """Storage pools of LXD and Incus: how each backend is put on what is below, what shows that it is the one in use, and
-what takes away what it left there.
+what removes what it left there.
 
 The backend lvm is given the thin pool of `lvmthin` below it, by the names of its volume group and of itself. The daemon
 runs LVM's programs: it is given a directory with a lvm.conf of its own, by which they see only the devices below, so
@@ -109,7 +109,7 @@ class Pool:
         return Step(sh(f"{environment}\n{_MAKE}", *words), None, "make the storage pool")
 
     def differences(self, found: Mapping[str, object], root: Root) -> list[str]:
-        """What is not as asked in what the engine says of the pool and the kernel of the root of a container."""
+        """What is not as requested in what the engine says of the pool and the kernel of the root of a container."""
         engine, wrong = self.made.engine, []
         keeps = text(found, "driver") or "nothing known"
         if keeps != self.backend:

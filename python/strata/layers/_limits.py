@@ -1,4 +1,4 @@
-"""The limits that a layer can hold: as arguments, as asked for, and as QEMU writes them."""
+"""The limits that a layer can hold: as arguments, as requested, and as QEMU writes them."""
 
 from __future__ import annotations
 

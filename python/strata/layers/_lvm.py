@@ -75,7 +75,7 @@ found=$(lvs --noheadings --options lv_name --select "vg_name=$group && lv_name=$
 
 # $1 group, $2 how device mapper writes it, the rest: settings and devices. A group that lost a device is removed
 # without it. When LVM cannot read the group any more (its disk fails), the kernel may still have its volumes: they are
-# taken away by name, those that stand on others first, so in as many rounds as it takes.
+# removed by name, those that stand on others first, so in as many rounds as it takes.
 _REMOVE_GROUP = (
     _ALONE
     + """\

@@ -1,4 +1,4 @@
-"""Members that a visit takes away from a file system or pool on purpose, noted where the next inspection finds them.
+"""Members that a visit removes from a file system or pool on purpose, noted where the next inspection finds them.
 
 A member is known by its place among the devices below, counted from 0.
 """

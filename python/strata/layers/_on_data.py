@@ -1,4 +1,4 @@
-"""Conditions that change the data of a workload: they act when those exist, and say what came of it."""
+"""Conditions that change the data of a workload: they act when those exist, and say the result of it."""
 
 from __future__ import annotations
 

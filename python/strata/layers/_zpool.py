@@ -1,4 +1,4 @@
-"""How devices make up a pool: as asked, and as `zpool status` says. Pure."""
+"""How devices make up a pool: as requested, and as `zpool status` says. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything below is written anew, evenly over the devices."""
+"""Everything below is written again, evenly over the devices."""
 
 from __future__ import annotations
 

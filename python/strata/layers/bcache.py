@@ -92,7 +92,7 @@ INFO = LayerInfo(
 )  # fmt: skip
 
 # $1 backing device, $2 cache, $3 UUID of the set, $4 link to make. A device that udev registered first is refused
-# without a word (register_quiet); the two find each other by the set.
+# silently (register_quiet); the two find each other by the set.
 _ATTACH = (
     NAME
     + SETTLE

@@ -90,7 +90,7 @@ OPTIONS = (
     flag("barrier", "flush the disk's cache where order matters (the default)", hidden=True, against=("nobarrier",)),
     flag("nobarrier", "do not flush the disk's cache: a power cut may destroy the file system"),
     flag("datacow", "copy on write (the default)", hidden=True, against=("nodatacow",)),
-    flag("skip_balance", "do not go on with a balance that was interrupted"),
+    flag("skip_balance", "do not continue with a balance that was interrupted"),
     flag("noacl", "no access control lists"),
 )
 
@@ -419,7 +419,7 @@ def _can(spec: Call, devices: Sequence[str], place: Place) -> Mapping[str, Abili
 
     def balance(count: int) -> list[Step]:
         all_of_it = sh(_BALANCE, mount_point, place.uuid, timeout_s=DAY_S)
-        return [Step(all_of_it, None, "write everything anew") for _ in range(count)]
+        return [Step(all_of_it, None, "write everything again") for _ in range(count)]
 
     return {
         "degrade": degrade,

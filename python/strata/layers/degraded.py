@@ -1,4 +1,4 @@
-"""Disks are taken away for good."""
+"""Disks are removed for good."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ INFO = LayerInfo(
         Param("down", ParamType.TIME, "flakey: how long it then fails, in whole seconds, and so on by turns",
               minimum=1),
         Param("mode", ParamType.CHOICE, "flakey: what fails; error_all if not said, or writes with an error or "
-              "without a word", choices=tuple(MODES)),
+              "silently", choices=tuple(MODES)),
         Param("start", ParamType.SIZE, "error: where the range of bad sectors starts; what is around it works"),
         Param("size", ParamType.SIZE, "error: how long it is; all that is left if not said", minimum=SECTOR_BYTES),
     ),

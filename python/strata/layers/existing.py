@@ -49,7 +49,7 @@ class ExistingDriver:
             return [f"{_fresh(spec, place)} is a {kind.stdout.strip()} instead of a directory."]
         numbers = output(seen, 1)
         if numbers is None:
-            return [f"The file system of {spec['path']} cannot be told: {said(seen, 1)}."]
+            return [f"Cannot determine the file system of {spec['path']}: {said(seen, 1)}."]
         if len(set(numbers.stdout.split())) != 1:
             return [f"{_fresh(spec, place)} is on another file system than {spec['path']}: something is mounted on it."]
         return []

@@ -1,4 +1,4 @@
-"""Incus with a storage pool on what is below: the fork of LXD that Debian goes on with."""
+"""Incus with a storage pool on what is below: the fork of LXD that Debian continues with."""
 
 from __future__ import annotations
 

@@ -389,7 +389,7 @@ def _spare(kind: str, devices: int) -> list[int]:
 
 
 def _degrade(spec: Call, group: _lvm.Group, place: Place, count: int) -> list[Step]:
-    """Losing a member is undone when the volume is removed: LVM takes away what is left of it."""
+    """Losing a member is undone when the volume is removed: LVM removes what is left of it."""
     members = choose(f"lvm({spec['type']})", _spare(str(spec["type"]), len(group.devices)), count)
     lose = [
         sh(

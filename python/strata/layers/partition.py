@@ -144,7 +144,7 @@ def _label_id(spec: Call, place: Place) -> str:
 
 
 def _size_bytes(spec: Call, below: Provides) -> int | None:
-    """As asked, or all that is left in whole MiB, with room for GPT's second table at the end.
+    """As requested, or all that is left in whole MiB, with room for GPT's second table at the end.
 
     None when the device's size is not known. Raises BadInput when the partition does not fit.
     """

@@ -19,7 +19,7 @@ from strata.layers._loop import ATTACH_WITHOUT_DISCARDS, DETACH_AND_REMOVE, SHOW
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
-DIRECT = frozenset({"none", "directsync"})  # past the page cache of this host
+DIRECT = frozenset({"none", "directsync"})  # bypassing the page cache of this host
 THROUGH = frozenset({"writethrough", "directsync"})  # a write is on the disk when it is acknowledged
 
 INFO = LayerInfo(
@@ -29,12 +29,12 @@ INFO = LayerInfo(
         Param(
             "cache",
             ParamType.CHOICE,
-            "as of a guest's disk: past the page cache (none, directsync) or through it; with a flush after every "
+            "as of a guest's disk: bypassing the page cache (none, directsync) or through it; with a flush after every "
             "write (writethrough, directsync), when it is asked for, or never (unsafe)",
             default="writeback",
             choices=("none", "writeback", "writethrough", "directsync", "unsafe"),
         ),
-        Param("aio", ParamType.CHOICE, "how it asks the kernel", default="threads",
+        Param("aio", ParamType.CHOICE, "asynchronous I/O interface", default="threads",
               choices=("threads", "native", "io_uring")),
         Param("export", ParamType.CHOICE, "how this host reaches it: by nbdfuse and a loop device, or the kernel's NBD",
               default="fuse", choices=("fuse", "nbd")),
@@ -185,7 +185,7 @@ class QsdDriver:
         asked = _arguments(spec, below[0], place)
         if tuple(state.get("argument", ()))[: len(asked)] != asked:
             wrong.append(
-                f"qsd: process {processes[0]} was not started as asked: {' '.join(state.get('argument', ()))}."
+                f"qsd: process {processes[0]} was not started as requested: {' '.join(state.get('argument', ()))}."
             )
         asked_cache = f"qsd(cache={spec['cache']})"
         wrong += direct_differences(asked_cache, below[0].path, direct=spec["cache"] in DIRECT, state=state)

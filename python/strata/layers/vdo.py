@@ -209,7 +209,7 @@ def _check_room(spec: Call, below: Sequence[Provides]) -> None:
 
 
 def _slab_bytes(spec: Call, pool_bytes: int | None) -> int | None:
-    """As asked; else by the rule in the argument's description; None: LVM's default."""
+    """As requested; else by the rule in the argument's description; None: LVM's default."""
     if spec["slab"] is not None or pool_bytes is None:
         return None if spec["slab"] is None else int(spec["slab"])
     slab = DEFAULT_SLAB_BYTES

@@ -360,7 +360,7 @@ def _started_differently(name: str, asked: Sequence[str], state: Mapping[str, Se
     has = state.get("argument", [])
     if list(has[: len(asked)]) == list(asked):
         return []
-    return [f"vm: {name} was not started as asked: {' '.join(has) or 'it does not run'}."]
+    return [f"vm: {name} was not started as requested: {' '.join(has) or 'it does not run'}."]
 
 
 def _writes_through(spec: Call) -> bool:

@@ -232,7 +232,7 @@ _SHOW_PARAMETERS = """\
 echo "zfs_prefetch_disable=$(cat /sys/module/zfs/parameters/zfs_prefetch_disable)"
 sed -n 's/^c_max  *[0-9]*  */zfs_arc_max=/p' /proc/spl/kstat/zfs/arcstats"""
 
-# $1 pool, the rest: devices to take away.
+# $1 pool, the rest: devices to remove.
 _OFFLINE = """\
 pool=$1; shift
 for device; do zpool offline "$pool" "$(readlink -f -- "$device")" || exit 1; done"""
@@ -308,7 +308,7 @@ class ZfsDriver:
             devices = [below[member].path for member in members]
             return [
                 note(place, REBUILT, members),
-                Step(sh(_OFFLINE, place.name, *devices), None, "take away what is to be rebuilt"),
+                Step(sh(_OFFLINE, place.name, *devices), None, "remove what is to be rebuilt"),
                 Step(sh(_REPLACE, place.name, *devices), None, "put it back empty and start the rebuild"),
             ]
 
@@ -367,7 +367,7 @@ class ZfsDriver:
         if status is None:
             return [f"The pool {place.name} is not there: {said(seen, 0)}."]
         if resolved is None or output(seen, 2) is None:
-            return [f"The devices of the pool cannot be told: {said(seen, 1 if resolved is None else 2)}."]
+            return [f"Cannot determine the devices of the pool: {said(seen, 1 if resolved is None else 2)}."]
         pool = read(status.stdout)
         if pool is None:
             return ["zpool does not say what is in the pool in a way that Strata understands; report this as a bug."]

@@ -152,7 +152,7 @@ def _volume(pool: Provides, place: Place) -> str:
 
 
 def _size_bytes(spec: Call, pool: Provides) -> int:
-    """As asked, or what leaves room for the parity and padding that small blocks take on raidz."""
+    """As requested, or what leaves room for the parity and padding that small blocks take on raidz."""
     if spec["size"] is not None:
         return int(spec["size"])
     if pool.size_bytes is None:

@@ -36,7 +36,7 @@ class LayerDriver(Protocol):
         """Read-only commands whose output says what is there."""
 
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
-        """What was asked for but is not so, from the outputs of `plan_inspect`; [] = as asked."""
+        """What was asked for but is not so, from the outputs of `plan_inspect`; [] = as requested."""
 
 
 class Metered(LayerDriver, Protocol):

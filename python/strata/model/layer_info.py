@@ -23,7 +23,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """A way to write a layer for which the user has to bring something that no machine can be asked for."""
+    """A way to write a layer that needs files supplied by the user."""
 
     text: str  # "vm(image=/PATH)"
     values: Mapping[str, Value]  # the arguments, for asking whether all else is there

@@ -33,5 +33,6 @@ class Step:
     do: Command
     undo: Command | None
     why: str  # "make the ext4 file system"; ends up in the journal, progress and the report
-    # brings it back after the machine has started anew, and changes nothing where it is there; None: it lasts by itself
+    # brings it back after the machine has started again, and changes nothing where it is there; None: it lasts by
+    # itself
     again: Command | None = None

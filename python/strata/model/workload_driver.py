@@ -44,7 +44,7 @@ class AccessPattern:
     block_bytes: int
     span_bytes: int  # of the target that it reaches; less than that where it is not known exactly
     depth: int  # requests at a time, of all jobs together
-    direct: bool  # past the page cache
+    direct: bool  # bypassing the page cache
     durable: bool  # each write is acknowledged when it is on stable storage (O_DSYNC, or an fsync after it)
     seconds: float
     reads_per_s: float

@@ -64,7 +64,7 @@ leaves() {
       echo "$name"
   done
 }
-# A directory in $1 of which nothing stays in memory: of the memory of ZFS `forget` knows nothing.
+# A directory in $1 that is dropped from memory completely: `forget` does not reach the memory of ZFS.
 bare() {
   if [ "$fs" != zfs ]; then mkdir "$1/bare"
   else zfs create -o primarycache=none -o mountpoint="$1/bare" "$source/bare"

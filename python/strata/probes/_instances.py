@@ -30,7 +30,7 @@ def shared(found: Mapping[str, str], of: str, instance_mib: int, name: str) -> F
         return NO_INSTANCES
     taken, took = number(found, "bytes"), number(found, "seconds")
     if took is None or "state" not in found:
-        return Finding(None, f"the probe does not say what came of {of}")
+        return Finding(None, f"the probe does not say the result of {of}")
     if found["state"] != "one":
         return Finding(False, f"{of} led to '{found['state']}' and not to what the instance had")
     if taken is None:

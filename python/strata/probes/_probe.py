@@ -48,7 +48,7 @@ def number(found: Mapping[str, str], name: str) -> float | None:
 
 
 def full(said: str) -> bool:
-    """Whether it was for want of room that a program was refused: by a quota (EDQUOT) or by what is full (ENOSPC)."""
+    """Whether a program was refused because there is no room: by a quota (EDQUOT) or by what is full (ENOSPC)."""
     return "Disk quota exceeded" in said or "No space left on device" in said
 
 

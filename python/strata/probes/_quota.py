@@ -17,7 +17,7 @@ def refusal(said: str, outside: str | None, written: float, why: str, figures: M
     `outside`: whether there was room beside his part ("yes", "no").
     """
     if not full(said):
-        return Finding(None, f"{why}, and something else stopped it: {said or 'without a word'}", figures)
+        return Finding(None, f"{why}, and something else stopped it: {said or 'no message'}", figures)
     if written < _NEAR * LIMIT_MIB * MIB:
         return Finding(None, f"{why}, so it was not the limit that refused more: {said}", figures)
     if outside != "yes":

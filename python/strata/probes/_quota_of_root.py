@@ -54,10 +54,10 @@ def script(owner: int, root: Sequence[str]) -> str:
 
 def judged(found: Mapping[str, str], who: str, figure: str) -> Finding:
     if found.get("method") == "none":
-        return Finding(False, f"no limit can be set: {found.get('said') or 'without a word'}")
+        return Finding(False, f"no limit can be set: {found.get('said') or 'no message'}")
     wrote = {way: number(found, way) for way in ("plain", *_WAYS)}
     if wrote["plain"] is None:
-        return Finding(None, f"{who} could not try it: {found.get('said') or 'without a word'}")
+        return Finding(None, f"{who} could not try it: {found.get('said') or 'no message'}")
     total = sum(value or 0 for value in wrote.values())
     ways = "".join(
         f", {value / MIB:.0f} of it {_WAYS[way]}" for way, value in wrote.items() if value and way != "plain"

@@ -12,7 +12,7 @@ SMALL_MIB, LARGE_MIB = 384, 512
 VOLUME_SMALL_MIB, VOLUME_LARGE_MIB = 32, 48
 
 # Sets `method` and functions: make SIZE, bytes, fill_it, sum_it, try. `file` is where data are put, "" on a volume.
-# `reopen` closes it and takes away what is in memory, and the file below is cut to `cut`: what was given up is gone.
+# `reopen` closes it and removes what is in memory, and the file below is cut to `cut`: what was given up is gone.
 RESIZE = (
     """\
 target=$1 small=SMALL large=LARGE
@@ -116,7 +116,7 @@ def lost(found: Mapping[str, str], same: str) -> str | None:
         case "no":
             return "its data changed"
         case "closed":
-            return f"it could not be opened again: {found.get('closed') or 'without a word'}"
+            return f"it could not be opened again: {found.get('closed') or 'no message'}"
         case _:
             return None
 

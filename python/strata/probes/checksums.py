@@ -56,7 +56,7 @@ def judge(found: Mapping[str, str]) -> Finding:
         case "refused" if unreadable(found.get("said", "")):
             return Finding(True, what + f"was refused: {found['said']}")
         case "refused":
-            return Finding(None, what + f"failed for another reason: {found.get('said') or 'without a word'}")
+            return Finding(None, what + f"failed for another reason: {found.get('said') or 'no message'}")
         case "same":
             return Finding(None, what + "gave the right data: another copy of them is elsewhere")
         case _:

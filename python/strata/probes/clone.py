@@ -133,7 +133,7 @@ rm -f -- "$dir/original\""""
 
 def judge(found: Mapping[str, str]) -> Finding:
     if found.get("method") == "none" or found.get("refused"):
-        return Finding(False, f"a copy that shares its blocks is refused: {found.get('said') or 'without a word'}")
+        return Finding(False, f"a copy that shares its blocks is refused: {found.get('said') or 'no message'}")
     small, large = number(found, "small_seconds"), number(found, "large_seconds")
     grown, size = number(found, "large_bytes"), number(found, "large_mib")
     if small is None or large is None or grown is None or size is None:

@@ -41,7 +41,7 @@ def judge(found: Mapping[str, str]) -> Finding:
     if found["same"] == "no":
         return Finding(False, f"{why}, and the data changed")
     if freed < _SHARE * _DATA_MIB * MIB:
-        return Finding(False, f"{why}: {found.get('said') or 'without a word'}")
+        return Finding(False, f"{why}: {found.get('said') or 'no message'}")
     return Finding(True, why, {"freed_bytes": freed})
 
 

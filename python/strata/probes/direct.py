@@ -1,4 +1,4 @@
-"""O_DIRECT: what is read past the page cache is not in it after that, or comes from the disks every time."""
+"""O_DIRECT: what is read bypassing the page cache is not in it after that, or comes from the disks every time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ say cached_plain "$(fincore --bytes --noheadings --output RES "$dir/file" | tr -
 
 def judge(found: Mapping[str, str]) -> Finding:
     if found.get("taken") == "no":
-        return Finding(False, f"opening a file for it is refused: {found.get('said') or 'without a word'}")
+        return Finding(False, f"opening a file for it is refused: {found.get('said') or 'no message'}")
     first, second = number(found, "disk_1"), number(found, "disk_2")
     if first is not None and second is not None:
         why = f"{_DATA_MIB} MiB were read with it twice: disks read {first / MIB:.1f} MiB, then {second / MIB:.1f} MiB"

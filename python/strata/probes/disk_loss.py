@@ -1,4 +1,4 @@
-"""The loss of a disk: one is taken away with all that was on it, and everything can be read and written."""
+"""The loss of a disk: one is removed with all that was on it, and everything can be read and written."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def judge(found: Mapping[str, str]) -> Finding:
     back, missing = number(found, "back"), number(found, "missing")
     if back is None or missing or found.get("held") != "yes" or found.get("after") != "same":
         return Finding(True, f"{what}; all was read and more was written, but the disk did not come back into use")
-    why = f"{what}; all was read, {_DATA_MIB} MiB more were written, and it was filled again in {back:.1f} s"
+    why = f"{what}; all was read, {_DATA_MIB} MiB more were written, and it was rebuilt in {back:.1f} s"
     return Finding(True, why, {"back_s": back})
 
 

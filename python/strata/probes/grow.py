@@ -44,7 +44,7 @@ def judge(found: Mapping[str, str]) -> Finding:
     if took is None and denied(found):
         return Finding(None, f"this machine denies it to root: {found['said']}")
     if took is None:
-        return Finding(False, f"{what} in use: {found.get('said') or 'refused without a word'}")
+        return Finding(False, f"{what} in use: {found.get('said') or 'refused without a message'}")
     why = f"{what} in use became {after / MIB:.0f} MiB from {before / MIB:.0f} MiB in {took:.2f} s"
     return Finding(after > before, f"{why}, and has its data")
 

@@ -30,11 +30,11 @@ fi
 def judge(found: Mapping[str, str]) -> Finding:
     if found.get("method") == "none":
         return NO_INSTANCES
-    said = found.get("said") or "without a word"
+    said = found.get("said") or "no message"
     if found.get("refused"):
         return Finding(False, f"the way back to the older of two snapshots is refused: {said}")
     if "older" not in found:
-        return Finding(None, "the probe does not say what came of the snapshots")
+        return Finding(None, "the probe does not say the result of the snapshots")
     if found["older"] != "one":
         return Finding(False, f"back at the older snapshot the instance has '{found['older']}'")
     if found.get("newer") != "two":

@@ -37,10 +37,10 @@ def judge(found: Mapping[str, str]) -> Finding:
     if found.get("method") == "none":
         return NO_INSTANCES
     if found.get("refused"):
-        return Finding(False, f"writing it out as a stream is refused: {found.get('said') or 'without a word'}")
+        return Finding(False, f"writing it out as a stream is refused: {found.get('said') or 'no message'}")
     size, took = number(found, "bytes"), number(found, "seconds")
     if size is None or took is None or "state" not in found:
-        return Finding(None, "the probe does not say what came of the instance")
+        return Finding(None, "the probe does not say the result of the instance")
     if found["state"] != "one":
         return Finding(False, f"taken in again the instance has '{found['state']}' and not what it had")
     how = "as a stream of the storage's own" if found.get("stream") == "yes" else "file by file"

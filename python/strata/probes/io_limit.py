@@ -65,7 +65,7 @@ else say method none; exit 0
 fi
 echo "$group" >"$notes/group"
 mkdir "$group" || exit 1
-# On a device as a guest's disk is written, past the page cache.
+# On a device as a guest's disk is written, bypassing the page cache.
 file=$1
 if [ -d "$1" ]; then file=$1/file list=$(devices "$1") way=; else list=$source way=oflag=direct; fi
 case $file in /dev/zvol/*) list=$(pool_disks "$(pool_of "$file")") ;; esac

@@ -75,7 +75,7 @@ _PARTS = {
 
 def judge(found: Mapping[str, str]) -> Finding:
     if found.get("space") == "none":
-        said = found.get("said") or "without a word"
+        said = found.get("said") or "no message"
         return Finding(None, f"an ordinary user is given no namespace of his own here: {said}")
     parts = _PARTS.get(found.get("method", ""))
     if parts is None or found.get("made") not in ("yes", "no"):
@@ -83,7 +83,7 @@ def judge(found: Mapping[str, str]) -> Finding:
     who = "root in a user namespace of an ordinary user"
     if found["made"] == "yes":
         return Finding(True, f"{who} made {parts}, and could write to it")
-    return Finding(False, f"{who} could not make {parts}: {found.get('said') or 'without a word'}")
+    return Finding(False, f"{who} could not make {parts}: {found.get('said') or 'no message'}")
 
 
 PROBE = Probe(

@@ -109,13 +109,13 @@ def judge(found: Mapping[str, str]) -> Finding:
     if method == "none":
         return Finding(False, "nothing here takes a snapshot: neither the file system nor LVM")
     if "unheld" in found:
-        return Finding(False, f"a snapshot is refused: {found['unheld'] or 'without a word'}")
+        return Finding(False, f"a snapshot is refused: {found['unheld'] or 'no message'}")
     if "unmade" in found:
-        return Finding(None, f"no volume to try it on can be made: {found['unmade'] or 'without a word'}")
+        return Finding(None, f"no volume to try it on can be made: {found['unmade'] or 'no message'}")
     if found.get("back") == "no":
         kept = found.get("newer") == "BBB"
         rest = "; the newer snapshot is still there" if kept else ""
-        return Finding(False, f"going back is refused: {found.get('said') or 'without a word'}{rest}")
+        return Finding(False, f"going back is refused: {found.get('said') or 'no message'}{rest}")
     if method is None or found.get("back") != "yes":
         return Finding(None, "the probe does not say what it did")
     if found.get("live") != "AAA":

@@ -30,7 +30,7 @@ shown outside fill "$dir/outside" 1 2>/dev/null"""
 def judge(found: Mapping[str, str]) -> Finding:
     written = number(found, "written")
     if found.get("method") == "none":
-        return Finding(False, f"no limit can be set: {found.get('said') or 'without a word'}")
+        return Finding(False, f"no limit can be set: {found.get('said') or 'no message'}")
     if written is None:
         return Finding(None, "the probe does not say how much it wrote")
     of = " on a volume of his own" if found.get("method") == "volume" else ""

@@ -29,7 +29,7 @@ if "$client" exec c1 /bin/sh -c 'echo written >/file' 2>/dev/null; then say writ
 def judge(found: Mapping[str, str]) -> Finding:
     user, inside = number(found, "user"), number(found, "inside")
     if user is None or inside is None:
-        return Finding(None, "the probe does not say as whom the container runs")
+        return Finding(None, "the probe does not say as which user the container runs")
     why = f"user {inside:.0f} in the container is user {user:.0f} of the machine"
     if found.get("written") != "yes":
         return Finding(False, f"{why}, and it cannot write to its root")
@@ -38,7 +38,7 @@ def judge(found: Mapping[str, str]) -> Finding:
 
 PROBE = Probe(
     name="rootless",
-    about="Asks the kernel as which user a container's first process runs, and writes to its root.",
+    about="Reads from the kernel as which user a container's first process runs, and writes to its root.",
     accepts=frozenset({Kind.ENGINE}),
     script=_SCRIPT,
     judge=judge,

@@ -43,7 +43,7 @@ dd if="$file" of="$old" bs=4096 count=1 status=none
 used "$dir" >/dev/null
 places "$file" "$dir" | members >"$list"
 say copies "$(wc -l <"$list")"
-# Between the file system and a mirror of md volumes may stand, through which its members cannot be told.
+# Between the file system and a mirror of md volumes may stand, so its members cannot be determined.
 below=$(lsblk --inverse --noheadings --raw --output TYPE "$source" 2>/dev/null | line)
 if [ "$(wc -l <"$list")" = 1 ] && [ "${below#*raid1}" != "$below" ]; then
   say mirrored yes; rm -f -- "$list" "$old"; unbare "$dir"; exit 0
@@ -89,7 +89,7 @@ def judge(found: Mapping[str, str]) -> Finding:
     if not copies:
         return Finding(None, "the bytes of the file are not on the devices below as they were written")
     if found.get("mirrored"):
-        return Finding(None, "a mirror of md is below volumes, through which its two copies cannot be told apart")
+        return Finding(None, "a mirror of md is below volumes, through which its two copies cannot be distinguished")
     if "unspoiled" in found:
         return Finding(None, f"{found['unspoiled']} kept the bytes that were to be spoiled")
     read = [found.get(f"read_{each + 1}") for each in range(copies)]
@@ -99,7 +99,7 @@ def judge(found: Mapping[str, str]) -> Finding:
     if "changed" in read:
         return Finding(False, f"{why}, and the file read as what was spoiled")
     if "refused" in read:
-        return Finding(False, f"{why}, and reading it was refused: {found.get('said') or 'without a word'}")
+        return Finding(False, f"{why}, and reading it was refused: {found.get('said') or 'no message'}")
     if None in read or None in healed:
         return Finding(None, "the probe does not say what was read")
     if "no" in healed:

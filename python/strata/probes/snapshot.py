@@ -85,7 +85,7 @@ def judge(found: Mapping[str, str]) -> Finding:
         return Finding(False, f"nothing here takes one: {found.get('said') or 'neither the file system nor LVM'}")
     took, cost = number(found, "seconds"), number(found, "bytes")
     if took is None or cost is None or not {found.get("kept"), found.get("changed")} <= {"yes", "no"}:
-        return Finding(None, "the probe does not say what came of its snapshot")
+        return Finding(None, "the probe does not say the result of its snapshot")
     why = f"by {found['method']}, of {_DATA_MIB} MiB in {took:.3f} s; {_CHANGED_MIB} MiB were changed after it"
     if found["changed"] == "no":
         return Finding(None, f"{why}, it was said, but the original reads as before, so it shows nothing")

@@ -40,8 +40,8 @@ elif [ -n "$mapped" ]; then say method dm-cache
 elif [ -n "$bcache" ]; then say method bcache
 else say method none; exit 0
 fi
-# Past the page cache; but what passes by ZFS's own memory never comes to its cache device. There it is little memory
-# that is taken for what is read, and other data that push it out.
+# Bypassing the page cache; but what passes by ZFS's own memory never comes to its cache device. There it is little
+# memory that is taken for what is read, and other data that push it out.
 way=iflag=direct
 if [ -n "$l2arc" ]; then
   way= memory=/sys/module/zfs/parameters/zfs_arc_max

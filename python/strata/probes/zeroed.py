@@ -13,7 +13,7 @@ _OVERLAP_MIB = 256  # of a new volume in a ZFS pool, that is in the room of the 
 
 # Of a plain volume the next one has the same room. A thin pool gives out room that nobody had before as long as it has
 # any: so the old tenant fills nearly all of it, and the new one writes a page in each chunk of half of it and reads the
-# page beside. What a ZFS pool gives out cannot be told so.
+# page beside. This does not show what a ZFS pool returns.
 _SCRIPT = (
     (
         SHELL

@@ -39,11 +39,11 @@ class Figure:
 class Pair:
     """A finding without figures: stacks of one kind were better than those of another under a workload."""
 
-    workload: str  # name of today
-    metric: str | None  # of today; None: the one that decides
+    workload: str  # current name
+    metric: str | None  # current name; None: the one that decides
     better: str  # as the study calls them
     worse: str
-    better_like: str  # pattern of the texts of today's stacks
+    better_like: str  # pattern of the texts of Strata's stacks
     worse_like: str
     ratio: str  # as printed: "10", "slightly", ""
     layers: frozenset[str]  # that the study's stacks were made of, as they are called today
@@ -60,7 +60,7 @@ class Study:
     resolution: float  # published figures no further apart than this fraction are a tie; 0: not stated
     figures: tuple[Figure, ...]
     pairs: tuple[Pair, ...]  # of a study that printed only charts
-    left_out: tuple[str, ...]  # sentences: figures that nothing of today can be held against
+    left_out: tuple[str, ...]  # sentences: figures that no current stack or metric corresponds to
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _pairs(name: str, about: Mapping[str, Any], left_out: dict[str, str]) -> Ite
                         yield Pair(load, metric, better, worse, like[better], like[worse], finding.ratio, layers)
                     else:
                         key = f"{workload}: {better} before {worse}"
-                        why = about.get("elsewhere", {}).get(better, "no single figure or stack of today")
+                        why = about.get("elsewhere", {}).get(better, "no single current figure or stack")
                         left_out[key] = f"{key} ({why})."
 
 

@@ -96,7 +96,8 @@ class Recipe:
         return {tool: package for layer in self.layers for tool, package in layer.driver.info.tools.items()}
 
     def differences(self, seen: Sequence[Completed]) -> list[str]:
-        """What is not as asked, by the layers themselves. `seen`: the answers to every layer's inspection, in order."""
+        """What is not as requested, by the layers themselves. `seen`: the answers to every layer's inspection, in
+        order."""
         wrong, rest = [], list(seen)
         for layer in self.layers:
             count = len(layer.inspection())

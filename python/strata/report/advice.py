@@ -36,7 +36,9 @@ def render(found: Advice, wanted: Sequence[str]) -> str:
 
 def _choice(found: Advice, choice: Candidate) -> list[str]:
     alone = len(found.tied) <= 1
-    lines = [f"{'Choose' if alone else 'Choose one of these, which the data do not tell apart'}: {choice.judged.stack}"]
+    lines = [
+        f"{'Choose' if alone else 'Choose one of these, which the data do not distinguish'}: {choice.judged.stack}"
+    ]
     lines += [f"  or {text}" for text in found.tied if text != choice.judged.stack]
     lines += [f"  {sentence}" for sentence in found.sentences]
     if choice.judged.answers:
@@ -118,14 +120,14 @@ def _other(place: int, other: Candidate) -> list[str]:
 def _price(runner_up: Candidate) -> str:
     ratio, stack = runner_up.ratio, runner_up.judged.stack
     if ratio is None:
-        return f"The price of the runner-up, {stack}, is not known: no round has both."
+        return f"What the runner-up, {stack}, costs is not known: no round has both."
     loss = f"{number(100 * (1 - ratio.point), 2)} %"
     if ratio.low is None or ratio.high is None:
         sure = ", by one visit of each, which shows no spread"
     else:
         sure = f" ({number(100 * (1 - ratio.high), 2)} % to {number(100 * (1 - ratio.low), 2)} %)"
     shown = "" if runner_up.shown else "; the data do not show it to be a difference"
-    return f"The price of the runner-up, {stack}: {loss} of the choice's score{sure}{shown}."
+    return f"The runner-up, {stack}, scores {loss} less than the choice{sure}{shown}."
 
 
 def _nobody(found: Advice) -> list[str]:

@@ -304,7 +304,7 @@ def _weighed(view: View, weights: Sequence[float] | None) -> Iterable[str]:
 def _exact(view: View) -> Iterable[str]:
     if view.testbed.clock == "virtual" and view.testbed.cpus == 1 and view.trials:
         yield (
-            "Exact: by the virtual clock a trial repeats to the last digit, and no noise is in these figures. What "
+            "Exact: on the virtual clock a trial repeats bit for bit, and no noise is in these figures. What "
             "intervals there are come from the spread of the seeds."
         )
 

@@ -24,7 +24,7 @@ class Run:
     """A column."""
 
     key: str  # "A"
-    name: str  # as it was asked for
+    name: str  # as requested
     campaign: str
     sentence: str  # its own verdict
     machine: str

@@ -166,7 +166,7 @@ def _feature(name: str, known: Documents) -> Feature:
 def _group(view: View, key: str, stacks: Mapping[str, Stack], known: Documents) -> Group:
     names = [load.name.removeprefix(PREFIX) for load in view.workloads if load.name.startswith(PREFIX)]
     kinds = [kind for kind in _TITLES if all(kind in probes()[name].accepts for name in names if name in probes())]
-    # of those the one of which nothing more could have been asked
+    # of those the one that could not have been asked more
     kinds.sort(key=lambda kind: sum(kind in probe.accepts for probe in probes().values()))
     facts = view.facts
     return Group(

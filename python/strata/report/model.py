@@ -277,7 +277,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class DiskUsed:
-    """As it was asked for, for programs; `text` is for people."""
+    """Machine-readable; `text` is for people."""
 
     role: str
     size_bytes: int
@@ -349,7 +349,7 @@ class ReportModel:
     machine: tuple[Fact, ...]
     disks: tuple[DiskUsed, ...]
     versions: tuple[Fact, ...]
-    seed: int  # of the order of visits, and by the virtual clock of the first round
+    seed: int  # of the order of visits, and on the virtual clock of the first round
     commands: tuple[StackCommands, ...]
     glossary: tuple[Fact, ...]
     machine_figures: tuple[Fact, ...]  # what each metric recorded beside a trial is

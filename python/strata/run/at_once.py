@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 def at_once(work: Mapping[str, Callable[[], None]]) -> None:
     """Each of `work` in a thread of its name. Raises what the first of them raised when all have ended.
 
-    One alone is carried out by who asks, whom a signal reaches.
+    A single one is carried out by the calling thread, which signals reach.
     """
     if len(work) == 1:
         (only,) = work.values()

@@ -35,7 +35,7 @@ class Order:
 
 
 def reopen(directory: Path, campaign: Campaign, disks: Sequence[Disk]) -> Store | None:
-    """The run that `directory` holds, to go on with it; None when it holds none.
+    """The run that `directory` holds, to continue with it; None when it holds none.
 
     `disks`: the claimed ones. Raises BadInput when it is another campaign, StoreError when it is not a run of ours.
     """
@@ -271,7 +271,7 @@ def _check_programs(order: Order, store: Store, before: Mapping[str, str]) -> No
     if programs and measured:
         raise Refused(
             f"{store.directory} has {measured} visits that were measured with other programs and are no replicates "
-            f"of those to come: {'; '.join(programs)}. Go on with the earlier versions, or give --out another "
+            f"of those to come: {'; '.join(programs)}. Continue with the earlier versions, or give --out another "
             "directory and compare the two with `strata compare`."
         )
 

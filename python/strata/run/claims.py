@@ -219,7 +219,7 @@ def _judge(host: Host, name: str, path: str, *, wiped: bool, ours: bool = False)
 
     `wiped`: its content may go. `ours`: this run holds it, so content without a signature is what its visits left.
 
-    Raises Refused when it is none that could be used, VisitFailed when that cannot be told.
+    Raises Refused when it is none that could be used, VisitFailed when that is unknown.
     """
     for pause_s in (*_PAUSES_S, None):
         found = device_use.look(host, name, path)

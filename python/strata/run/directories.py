@@ -10,7 +10,7 @@ from strata.hosts.base import Host
 from strata.model import Command, Stack
 from strata.store.ownership import WAY, open_to_others
 
-# What lies here is memory, whatever a workload does to get past the page cache.
+# What lies here is memory, whatever a workload does to get bypassing the page cache.
 MEMORY = frozenset({"tmpfs", "ramfs"})
 
 # They hold no data of anybody's: a directory made there may be an object of the kernel (a control group, a tracing

@@ -31,7 +31,7 @@ from strata.run.progress import Listener, Noted
 from strata.run.sites import GuestLook, Site
 from strata.store.writer import Store
 
-# In a fresh machine nothing stands yet, and by the virtual clock even the length of a name would change the figures:
+# In a fresh machine nothing stands yet, and on the virtual clock even the length of a name would change the figures:
 # so every visit has the same names.
 _UUID = "5f8e1c3a7b0d4e629a1f6c2d8b4e7a90"
 _ATTEMPT = 1
@@ -59,7 +59,7 @@ NOT_QUITE = (
 )
 SEVERAL = (
     "The machine has more than one processor, of which QEMU keeps no order that a busy computer cannot disturb: most "
-    "repeats are the same to the last digit, and some are not (2 % has been seen). With cpus: 1, the usual, all are."
+    "repeats are bit-identical, and some are not (2 % has been seen). With cpus: 1, the usual, all are."
 )
 BESIDE = (
     "Guests ran beside the lab machine and reached their disks in it by NBD through a forwarded port: what a request "
@@ -67,7 +67,7 @@ BESIDE = (
 )
 TWICE = "Guests ran within the emulated lab machine, which has no KVM for them: they were emulated twice."
 BY_INSTRUCTIONS = (
-    "The virtual clock counts the instructions of one machine, and a guest is another, which would go by real time; "
+    "The virtual clock counts the instructions of one machine, and a guest is another, which would go in real time; "
     "put qsd in the place of vm, which serves the image to the same machine, or take --clock real."
 )
 
@@ -145,7 +145,7 @@ class LabSites:
         ]
 
     def versions(self) -> Mapping[str, str]:
-        """Equal machines give equal figures by the virtual clock: their keys say which machines these were."""
+        """Equal machines give equal figures on the virtual clock: their keys say which machines these were."""
         found: dict[str, str] = {}
         for variant, state in sorted(self._saved.items()):
             found |= {
@@ -191,7 +191,7 @@ class LabSites:
             shutil.rmtree(directory, ignore_errors=True)
 
     def served_disks(self, disks: Sequence[Disk]) -> dict[str, bounds.ServedDisk]:
-        """By the virtual clock the modelled disks, by their device nodes; by the real clock none is served."""
+        """On the virtual clock the modelled disks, by their device nodes; on the real clock none is served."""
         if self.testbed.clock != "virtual":
             return {}
         return {

@@ -1,5 +1,5 @@
-"""Which layer's device failed, and what was killed for want of memory: a workload that was says nothing, and what it
-says of an I/O error names only a file.
+"""Which layer's device failed, and what was killed because memory ran out: a workload that was says nothing, and what
+it says of an I/O error names only a file.
 
 The kernel's log says it for most; the lowest device that cannot be read says it where the kernel logs nothing (direct
 I/O on device mapper).

@@ -98,7 +98,7 @@ def merge_of(name: str) -> Merge:
 
 
 def parse(text: str | None, said: str = "") -> Samples:
-    """Raises WorkloadFailed when the engine did not come to its end, with what it `said`."""
+    """Raises WorkloadFailed when the engine did not complete, with what it `said`."""
     try:
         lines = [json.loads(line) for line in (text or "").splitlines()]
     except ValueError:  # the last line was cut off

@@ -53,8 +53,8 @@ while is_holder "$1"; do kill -KILL "$1"; sleep 0.01; done
 def held(host: Host, name: str, say: Callable[[str], None], folder: str = FOLDER) -> Iterator[None]:
     """Wait until no other run makes a visit on the machine of `host`, and keep them waiting until the block ends.
 
-    `name`: of this run, for those who wait. `say` is told once for whom this one waits. Raises Refused when the lock
-    cannot be made, and Interrupted.
+    `name`: of this run, for those who wait. `say` is told once which run this one waits for. Raises Refused when the
+    lock cannot be made, and Interrupted.
     """
     while (done := _take(host, folder, name)).exit_code == _TAKEN:
         other = done.stdout.strip() or "another run"

@@ -1,4 +1,4 @@
-"""Several visits at once, each in a machine of its own. By the virtual clock they cannot disturb each other."""
+"""Several visits at once, each in a machine of its own. On the virtual clock they cannot disturb each other."""
 
 from __future__ import annotations
 

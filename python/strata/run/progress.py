@@ -18,7 +18,7 @@ class RunStarted:
 class VisitStarted:
     stack: str
     round: int
-    number: int  # 1-based, of this run and those it goes on from
+    number: int  # 1-based, of this run and those it continues from
     planned: int
 
 

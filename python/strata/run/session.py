@@ -21,7 +21,7 @@ from strata.units import format_size, parse_size
 # The lab has no disks but those that it makes.
 _NONE_OF_YOURS = {
     "virtual": (
-        "--device: by the virtual clock disks are models, and a real one would go by real time; fit a model to yours "
+        "--device: on the virtual clock disks are models, and a real one would go in real time; fit a model to yours "
         "with `strata disk probe`, which only reads, and give --disk {}=FILE.yaml, or take --on local."
     ),
     "real": "--device: the disks of the lab are files that it makes and removes; leave it out, or take --on local.",

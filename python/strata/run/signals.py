@@ -64,7 +64,7 @@ class Interrupts:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Inside nothing is raised and no command is cut short: what removes things always comes to its end."""
+        """Inside nothing is raised and no command is cut short: what removes things always completes."""
         self._held += 1
         try:
             yield
@@ -76,7 +76,7 @@ class Interrupts:
         if self._heard.came and not self._held and not self._raised:
             self._raised = True
             raise Interrupted(
-                f"interrupted by {self._heard.came}; what was built is removed, and the same command goes on from here."
+                f"interrupted by {self._heard.came}; what was built is removed; the same command continues from here."
             )
 
     def descriptor(self) -> int | None:

@@ -39,7 +39,7 @@ class Site:
     # where guests are started beside it: the controller's machine, and a place there for each guest of the stack
     beside: Host | None = None
     reaches: tuple[Beside, ...] = ()
-    # by the virtual clock: the modelled disks, by their device nodes, and what computes what they can do at random
+    # on the virtual clock: the modelled disks, by their device nodes, and what computes what they can do at random
     served: Mapping[str, bounds.ServedDisk] = field(default_factory=dict)
     rates: Callable[[bounds.ServedDisk, int], bounds.Rates] | None = None
 

@@ -62,7 +62,7 @@ def workers(
     interrupts: Interrupts,
     progress: Callable[[str], None],
 ) -> Iterator[list[Worker]]:
-    """What carries out so many visits at once. Raises as `sites`."""
+    """What carries out that many visits in parallel. Raises as `sites`."""
     with ExitStack() as stack:
         each = [interrupts] if jobs == 1 else [interrupts.beside() for _ in range(jobs)]
         yield [Worker(stack.enter_context(sites(campaign, directory, uuid, own, progress)), own) for own in each]

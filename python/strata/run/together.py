@@ -126,7 +126,7 @@ class Part:
     call: Call
     target: Target
     scratch: str
-    guest: Guest | None = None  # whom it is in
+    guest: Guest | None = None  # the guest that it is in
     plan: TrialPlan = field(init=False)
     own_gate: bool = field(init=False)
     steps: TrialSteps = field(init=False)
@@ -378,7 +378,7 @@ def _windows(parts: Sequence[Part]) -> dict[str, float]:
     }
 
 
-# ---------------------------------------------------------------- what came of it
+# ---------------------------------------------------------------- results
 
 
 def _read(part: Part) -> None:

@@ -30,7 +30,7 @@ def of_layers(
     inside: Facts | None,
     known: dict[int, dict[str, list[str]]],
 ) -> list[str]:
-    """Of every layer, by the machine that it is built on; of a guest of which nothing is known nothing is said.
+    """Of every layer, by the machine that it is built on; of an unknown guest nothing is said.
 
     `known` keeps the answers of calls that were asked before, by machine, for campaigns of thousands.
     """

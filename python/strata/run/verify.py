@@ -1,4 +1,4 @@
-"""An exact run once more, to see that it gives the same figures to the last digit."""
+"""An exact run once more, to see that it gives the same figures bit for bit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def verify(
     campaign = stored_campaign(directory)
     if campaign.testbed.clock != "virtual":
         raise Refused(
-            f"{directory} was measured by the real clock, where no two runs are equal; "
+            f"{directory} was measured on the real clock, where no two runs are equal; "
             "give a run of --on lab --clock virtual."
         )
     parallel.check(campaign.testbed, jobs, emulator.available_memory())

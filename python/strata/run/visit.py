@@ -190,7 +190,7 @@ def _build(bench: Workbench, machines: Machines, plan: layout.Layout) -> None:
             machines.started(placed, plan)
     wrong = _differences(bench, machines, plan)
     if wrong:
-        raise NotAsAsked("the stack is not as it was asked for: " + "; ".join(wrong))
+        raise NotAsAsked("the stack is not as requested: " + "; ".join(wrong))
 
 
 def _differences(bench: Workbench, machines: Machines, plan: layout.Layout) -> list[str]:

@@ -25,8 +25,8 @@ def judged(layout: Layout, trial: Trial, primary: Metric) -> Trial:
     """The trial as it is, or invalid with the reason.
 
     Where a load is one plain pattern of fio. The disks are only asked of stacks that write a block where they read it,
-    past the page cache, with no cache that has a name between them and the load. Tenants are not judged: what is stored
-    of them may be a sum, and they share their disks.
+    bypassing the page cache, with no cache that has a name between them and the load. Tenants are not judged: what is
+    stored of them may be a sum, and they share their disks.
     """
     pattern, figures = trial.pattern, trial.figures or {}
     if trial.outcome is not Outcome.OK or pattern is None or primary.name not in figures or layout.shares:

@@ -182,7 +182,7 @@ def _unreadable(path: Path, error: Exception) -> StoreError:
 def _connect(path: Path, file: Path, mode: str) -> tuple[sqlite3.Connection, int]:
     """`file` opened, which is `path` or a copy of it."""
     uri = f"{file.absolute().as_uri()}?{mode}"
-    # Several visits at once share one writer, which sees to it that their transactions do not mix.
+    # Several visits at once share one writer, which ensures that their transactions do not mix.
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE_S, check_same_thread=False)
     try:
         return connection, _version(connection, path)

@@ -1,7 +1,7 @@
 """Whether a database was written by this user on this machine, at this place, and by Strata alone.
 
-Going on with a run and cleaning it act on what the database says: they run its undos, end processes by its id, connect
-to its testbed. So all of it is checked before any of it is used.
+Continuing with a run and cleaning it act on what the database says: they run its undos, end processes by its id,
+connect to its testbed. So all of it is checked before any of it is used.
 """
 
 from __future__ import annotations

@@ -82,11 +82,13 @@ trusted() {
 """
 """Functions of the shell. `way` prints OWNER GROUP MODE NAME of everything that decides where an absolute path leads:
 it, what is above it, and where links on it lead; with a dot after GROUP where an access list says more than the mode.
-`trusted`: the users who may have a say there; 65534 is everybody whom a user namespace does not know, root among them,
+`trusted`: the users who may have a say there; 65534 is everybody that a user namespace does not know, root among them,
 and on the machine itself an ordinary user."""
 
 _UID_MAP = Path("/proc/self/uid_map")
-_NOBODY = 65534  # whom a user namespace does not know, root of the machine among them; elsewhere an ordinary user
+_NOBODY = (
+    65534  # a user that a user namespace does not know, root of the machine among them; elsewhere an ordinary user
+)
 
 
 def in_user_namespace(uid_map: str) -> bool:

@@ -29,12 +29,13 @@ def reasons(facts: Facts) -> list[str]:
 
 
 def block_reasons(spec: Call, *, direct: bool) -> list[str]:
-    """Why fio does nothing with requests of `bs`: past the page cache they are whole sectors (open(2), O_DIRECT)."""
+    """Why fio does nothing with requests of `bs`: bypassing the page cache they are whole sectors (open(2),
+    O_DIRECT)."""
     block, size = int(spec["bs"] or 0), int(spec["size"] or 0)
     found = []
     if direct and block % _SECTOR_BYTES:
         found.append(
-            f"{spec.text}: past the page cache bs= is a multiple of {_SECTOR_BYTES} bytes, and {block} is none; "
+            f"{spec.text}: bypassing the page cache bs= is a multiple of {_SECTOR_BYTES} bytes, and {block} is none; "
             "round it."
         )
     if block > size:

@@ -1,7 +1,7 @@
 """`container/neighbours`: containers that read or write at once, each under a limit of I/O or not.
 
 The limit is the engine's own where it has one. It is shown to hold in the kernel before anything is measured, and then
-the question is what it does: to I/O past the page cache, and to I/O through it, which a control group of version 1
+the question is what it does: to I/O bypassing the page cache, and to I/O through it, which a control group of version 1
 does not see being written back.
 """
 
@@ -77,7 +77,7 @@ _PATIENCE_S = 60.0
 
 
 def _figures_of(way: str) -> Iterator[Metric]:
-    how = "past the page cache" if way == "direct" else "through the page cache"
+    how = "bypassing the page cache" if way == "direct" else "through the page cache"
     yield Metric(
         f"{way}_bandwidth", "MiB/s", "higher", f"bytes per second of all containers together, {how}", merge="sum"
     )
@@ -116,13 +116,13 @@ class Neighbours(_on_engine.OnEngine):
         name="container/neighbours",
         about=(
             "Containers read or write at the same time, each a file on its own root, each under a limit of I/O or not: "
-            "what each gets, past the page cache and through it, and what the limit does to that."
+            "what each gets, bypassing the page cache and through it, and what the limit does to that."
         ),
         params=(
             Param("count", ParamType.INT, "how many containers", default=4, minimum=1, maximum=1000, positional=True),
             Param("pattern", ParamType.CHOICE, "what each of them does; in blocks of 64K, or of 4K where random",
                   default="write", choices=tuple(_BLOCK)),
-            Param("io", ParamType.CHOICE, "past the page cache, through it, or one after the other", default="both",
+            Param("io", ParamType.CHOICE, "bypass the page cache, use it, or one after the other", default="both",
                   choices=("both", *_WAYS)),
             Param("bps", ParamType.SIZE, "limit of each container, bytes per second; none unless said", minimum=4096),
             Param("iops", ParamType.INT, "limit of each container, operations per second; none unless said", minimum=1),
@@ -133,7 +133,7 @@ class Neighbours(_on_engine.OnEngine):
             _image.SIZE,
         ),
         metrics=(
-            Metric("bandwidth", "MiB/s", "higher", "bytes per second of all containers together: past the page cache, "
+            Metric("bandwidth", "MiB/s", "higher", "bytes per second of all containers: bypassing the page cache, "
                    "where that is measured, or through it", merge="sum"),
             *(metric for way in _WAYS for metric in _figures_of(way)),
         ),

@@ -56,7 +56,7 @@ def _both_ways(prefix: str, title: str, pattern: str, bs: int, iodepth: int, num
 _PRESETS = (
     _Preset(
         "fio/randrw-75-25",
-        "Random 4 KiB, 75 % reads and 25 % writes, queue depth 64, past the page cache.",
+        "Random 4 KiB, 75 % reads and 25 % writes, queue depth 64, bypassing the page cache.",
         "randrw",
         4 * _KIB,
         64,
@@ -96,8 +96,8 @@ def _params(preset: _Preset) -> tuple[Param, ...]:
         Param("bs", ParamType.SIZE, "block size", default=preset.bs, minimum=512),
         Param("iodepth", ParamType.INT, "requests in flight per job", default=preset.iodepth, minimum=1),
         Param("numjobs", ParamType.INT, "jobs at once, all on the same file", default=preset.numjobs, minimum=1),
-        Param("ioengine", ParamType.CHOICE, "how fio asks the kernel", default="libaio", choices=_ENGINES),
-        Param("direct", ParamType.FLAG, "past the page cache", default=True),
+        Param("ioengine", ParamType.CHOICE, "fio I/O engine", default="libaio", choices=_ENGINES),
+        Param("direct", ParamType.FLAG, "bypass the page cache (O_DIRECT)", default=True),
         Param(
             "compressible",
             ParamType.PERCENT,

@@ -1,4 +1,4 @@
-"""Every layer on loop files: built, read back as asked, taken down from every half-built state, nothing left."""
+"""Every layer on loop files: built, read back as requested, taken down from every half-built state, nothing left."""
 
 from __future__ import annotations
 

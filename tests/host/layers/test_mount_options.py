@@ -1,4 +1,5 @@
-"""Every mount option on a real kernel: mounted with it, the file system is as asked; without it, that is noticed."""
+"""Every mount option on a real kernel: mounted with it, the file system is as requested; without it, that is
+noticed."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if [ -e apply ]; then
   cp -r files/. /
   cat fstab >>/etc/fstab
   findmnt --verify >"$answers/fstab" 2>&1
-  # the machine is restarted anyway, and reading all units anew takes seconds
+  # the machine is restarted anyway, and reading all units again takes seconds
   while read -r unit; do systemctl --no-reload enable "$unit"; done <units
 fi
 

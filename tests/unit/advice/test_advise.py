@@ -525,7 +525,7 @@ def test_stacks_that_the_data_do_not_tell_apart_are_offered_together() -> None:
     found = chosen(Requirements(), {STACKS[0]: 300.0, STACKS[1]: 300.1})
     assert len(found.tied) == 2
     said = report.render(found, [])
-    assert "do not tell apart" in said and "Why it fits" not in said, "nothing was required"
+    assert "do not distinguish" in said and "Why it fits" not in said, "nothing was required"
 
 
 def test_without_figures_nothing_is_said_of_speed() -> None:
@@ -631,7 +631,7 @@ def test_weights_say_what_counts_and_what_does_not() -> None:
 
 
 def test_figures_of_one_visit_are_told_and_marked() -> None:
-    """As by the virtual clock with one seed, where there are no intervals."""
+    """As on the virtual clock with one seed, where there are no intervals."""
     figures = {stack(STACKS[0]).text: 300.0, stack(STACKS[1]).text: 150.0}
     run = measured(figures, rounds=1)
     found = advise([stack(text) for text in STACKS[:2]], {"runs/a": run}, Requirements(), drivers(), KNOWN)

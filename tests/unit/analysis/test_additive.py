@@ -148,7 +148,7 @@ def test_a_step_of_the_drift_does_not_bridge_a_night() -> None:
 
 
 def test_how_fast_the_machine_drifts_is_learned() -> None:
-    """Ten times the usual rate is not taken for noise of the stacks. By the virtual clock there is none to learn."""
+    """Ten times the usual rate is not taken for noise of the stacks. On the virtual clock there is none to learn."""
     chance = np.random.default_rng(8)
     count, per_hour = 240, 45
     hour = np.arange(count) / per_hour

@@ -89,7 +89,7 @@ def test_what_is_in_one_run_only_is_noted() -> None:
 
 
 def test_a_stack_with_a_figure_of_zero_is_noted() -> None:
-    """It has no ratio, and was left out without a word: of the table, the places and the pairs."""
+    """It has no ratio, and was left out silently: of the table, the places and the pairs."""
     first, second = exact({"a": [100.0, 101.0], "b": [0.0, 50.0]}), exact({"a": [100.0, 101.0], "b": [40.0, 50.0]})
     found = between.runs(first, second)
     assert [cell.stack for cell in found.tables[0].cells] == ["a"]

@@ -1,4 +1,4 @@
-"""Two runs of one campaign are the same to the last digit, or it is said where they are not."""
+"""Two runs of one campaign are bit-identical, or it is said where they are not."""
 
 from __future__ import annotations
 

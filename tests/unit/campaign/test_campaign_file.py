@@ -280,7 +280,7 @@ MISTAKES: list[tuple[str, list[tuple[int, int, str]]]] = [
     ("stacks: [disk]\ntestbed: lab\nseeds: 3", [(3, 8, "seeds are the replicates of the virtual clock; write rule")]),
     (
         "stacks: [disk]\ntestbed: {lab: {clock: virtual}}\nseeds: 3\nrule: {rounds: 2}",
-        [(3, 8, "by the virtual clock a round is a seed; write seeds or rounds, not both")],
+        [(3, 8, "on the virtual clock a round is a seed; write seeds or rounds, not both")],
     ),
     ("stacks: [disk]\nmemory: 2X", [(2, 9, "'2X' is not a size")]),
     ("stacks: [disk]\nmemory: 2", [(2, 9, "memory cannot be '2'; write a size of at least 1M")]),

@@ -18,7 +18,7 @@ TURNS = replace(FLASH, rotational=True)
 
 
 def seen_of_flash(one_us: float, cap: float, bytes_per_s: float) -> dict[str, Seen]:
-    """As many at a time as are asked for, each `one_us`, until `cap` a second."""
+    """As many in parallel as are requested, each `one_us`, until `cap` a second."""
     found = {}
     for depth in (depth for depth in probe.DEPTHS if depth <= FLASH.queue_depth):
         per_s = min(depth * 1e6 / one_us, cap)

@@ -147,7 +147,7 @@ class Captured:
 
 
 def captured(layer: str, case: str, *, folder: str = "captured", answers: str = "seen") -> Captured:
-    """`folder`: "broken" holds machines that are not as asked; `answers`: "figures" for those to `plan_figures`."""
+    """`folder`: "broken" holds machines that are not as requested; `answers`: "figures" for those to `plan_figures`."""
     data = json.loads((HERE / folder / layer / f"{case}.json").read_text())
     return Captured(
         drivers()[layer],

@@ -1,4 +1,4 @@
-"""dm: its tables, as asked for and as kernels show them."""
+"""dm: its tables, as requested and as kernels show them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The commands of every layer as they would be typed, kept in golden/LAYER/CASE.json.
 
-A case file holds what was asked (`values`, `devices`, `claimed`, `image`, `thin_pool`) and what came of it. After a
+A case file holds what was asked (`values`, `devices`, `claimed`, `image`, `thin_pool`) and the result of it. After a
 change that is meant, run with STRATA_REFRESH_GOLDEN=1 and read the difference; to add a case, write its file with only
 what is asked.
 """

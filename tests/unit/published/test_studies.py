@@ -1,4 +1,4 @@
-"""The published studies: every row is read, and reads as a stack and a workload of today."""
+"""The published studies: every row is read, and reads as a current stack and workload."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_a_run_does_not_go_on_with_another_version_of_a_program(tmp_path: Path, 
     machine.run(Rule(rounds=2), visits=3)
     before = reader.view(tmp_path / "run")
     machine.versions[program] = "2.0"
-    with pytest.raises(Refused, match=rf"3 visits .* {program} was {MEASURED[program]} and is 2\.0\. Go on with"):
+    with pytest.raises(Refused, match=rf"3 visits .* {program} was {MEASURED[program]} and is 2\.0\. Continue with"):
         machine.run(Rule(rounds=5))
     after = reader.view(tmp_path / "run")
     assert (after.rule, after.events, len(after.trials)) == (before.rule, before.events, len(before.trials))

@@ -150,7 +150,7 @@ def test_more_confidence_later(tmp_path: Path) -> None:
 
 
 def test_more_confidence_goes_on_from_the_visits_that_are_there(tmp_path: Path) -> None:
-    """No visit is made anew: the second step begins where the first ended, and needs fewer than a fresh run has."""
+    """No visit is made again: the second step begins where the first ended, and needs fewer than a fresh run has."""
     machine = Machine(tmp_path / "run", noise=0.2)
     machine.campaign = replace(machine.campaign, seed=6)
     quick = machine.run(Rule(design="adaptive", confidence=0.6))

@@ -75,7 +75,7 @@ def test_only_by_the_virtual_clock_and_only_as_many_as_fit() -> None:
 
 
 def run(directory: Path, number: int, told: list[Progress]) -> None:
-    """Six stacks, two rounds, as many at a time; how long a trial takes depends on the stack alone."""
+    """Six stacks, two rounds, as many in parallel; how long a trial takes depends on the stack alone."""
 
     def host() -> FakeHost:
         def respond(command: Command) -> str | None:

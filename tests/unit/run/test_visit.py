@@ -403,10 +403,10 @@ def test_what_cannot_be_removed_keeps_what_carries_it_and_says_both_errors(
 ) -> None:
     monkeypatch.setattr("strata.run.journal._UNDO_PAUSE_S", 0.0)
     scene.host.broken = {"undo-top-1", "prepare-a"}
-    scene.layers["top"] = ToyLayer("top", lambda: ["not as asked"])
+    scene.layers["top"] = ToyLayer("top", lambda: ["not as requested"])
     with pytest.raises(UndoFailed) as caught:
         scene.go()
-    assert "not as asked" in str(caught.value) and "it broke" in str(caught.value)
+    assert "not as requested" in str(caught.value) and "it broke" in str(caught.value)
     assert "undo-low-2" not in scene.host.words()
     # also what was undone of it: that the next one fails may show that it did not hold
     assert [undo.why for undo in scene.store.to_undo()] == [

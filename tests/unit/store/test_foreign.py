@@ -430,7 +430,7 @@ def test_a_name_or_decision_of_two_lines_is_shown_as_one(run: Path, capsys: pyte
     change(run, f"UPDATE run SET name = '{FORGED}'", f"UPDATE event SET text = '{FORGED}'")
     status(run, as_json=False)
     *lines, last = capsys.readouterr().out.splitlines()
-    assert last == "The same command goes on from here."
+    assert last == "The same command continues from here."
     assert len(lines) == 2 and all(line.startswith("x: 7 of 7 visits done\\nNothing") for line in lines)
     change(run, "UPDATE event SET kind = 'quarantine'")
     status(run, as_json=False)

@@ -146,7 +146,7 @@ impl Flash {
         (self.host_units > 0).then(|| self.programmed_units as f64 / self.host_units as f64)
     }
 
-    /// Starts the counts of [`Flash::write_amplification`] anew.
+    /// Resets the counts of [`Flash::write_amplification`].
     pub fn count_anew(&mut self) {
         (self.host_units, self.programmed_units) = (0, 0);
     }

@@ -139,7 +139,7 @@ impl SsdDisk {
         &self.flash
     }
 
-    /// Starts the counts of write amplification anew.
+    /// Resets the counts of write amplification.
     pub fn count_anew(&mut self) {
         self.flash.count_anew();
     }

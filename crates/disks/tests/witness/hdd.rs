@@ -359,7 +359,7 @@ pub(crate) fn answers(parameters: &Hdd, size: u64, depth: u32, phase: f64, seque
                 None => now as f64 + way(index) + layout.passing(start, end - start),
             };
             if !is_write(index) {
-                // It goes on with bytes that are in memory, or takes the place of those not used for longest.
+                // It continues with bytes that are in memory, or takes the place of those not used for longest.
                 let joins = |one: &Segment| one.start < one.end && (one.start..=one.end).contains(&start);
                 uses += 1;
                 let joined = continued.map(|on| on.0).or_else(|| segments.iter().position(joins));

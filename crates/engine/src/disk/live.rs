@@ -1,4 +1,4 @@
-//! A served disk as long as it is live: made, started, and taken away again.
+//! A served disk as long as it is live: made, started, and removed again.
 
 use std::fs;
 use std::io;
@@ -127,7 +127,7 @@ impl Drop for Live {
     }
 }
 
-/// Whether a disk may be taken away.
+/// Whether a disk may be removed.
 ///
 /// # Errors
 /// A sentence, when something uses it.
@@ -139,7 +139,7 @@ pub fn check_unused(number: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes away a device whose server is gone; nothing when there is none.
+/// Removes a device whose server is gone; nothing when there is none.
 ///
 /// # Errors
 /// A sentence, when the kernel keeps it.
@@ -153,7 +153,7 @@ pub fn take_away(number: u32) -> Result<(), String> {
     for result in [driver.stop(number), driver.delete(number)] {
         if let Err(error) = result {
             if !gone(&error) {
-                return Err(format!("{} cannot be taken away ({error}); see dmesg", node.display()));
+                return Err(format!("{} cannot be removed ({error}); see dmesg", node.display()));
             }
         }
     }

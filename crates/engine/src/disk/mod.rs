@@ -95,10 +95,10 @@ pub struct Serve {
     /// How many times the cost the model's least service time must be; 0 accepts every model and measures nothing
     #[arg(long, value_name = "TIMES", default_value_t = 10)]
     least_times_cost: u64,
-    /// Write the requests and when each was answered to this new file when the disk is taken away, for tests
+    /// Write the requests and when each was answered to this new file when the disk is removed, for tests
     #[arg(long, value_name = "PATH")]
     record: Option<PathBuf>,
-    /// Stay in the foreground; ends when the disk is taken away or at SIGTERM
+    /// Stay in the foreground; ends when the disk is removed or at SIGTERM
     #[arg(long)]
     foreground: bool,
 }

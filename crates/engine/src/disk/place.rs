@@ -1,4 +1,4 @@
-//! Where a served disk is written down, so that it can be found and taken away.
+//! Where a served disk is written down, so that it can be found and removed.
 
 use std::fmt;
 use std::fs;

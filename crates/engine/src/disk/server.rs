@@ -22,7 +22,7 @@ const MARK: &str = "STRATA_RUN";
 /// How long a server has to take its disk away.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Serves a disk as asked.
+/// Serves a disk as requested.
 ///
 /// # Errors
 /// A sentence, when nothing is served.
@@ -105,11 +105,7 @@ fn in_background(asked: &Serve, model: &Model) -> Result<u8, String> {
         }
         let _ = child.wait();
         let said = said.trim().trim_start_matches("strata-engine: ");
-        return Err(if said.is_empty() {
-            "the server ended without a word; see dmesg".to_owned()
-        } else {
-            said.to_owned()
-        });
+        return Err(if said.is_empty() { "the server ended silently; see dmesg".to_owned() } else { said.to_owned() });
     }
     terminal::say(line.trim_end())?;
     Ok(0)
@@ -160,7 +156,7 @@ fn let_go_of_streams() {
 /// Takes a served disk away.
 ///
 /// # Errors
-/// A sentence, when it is in use or cannot be taken away.
+/// A sentence, when it is in use or cannot be removed.
 pub fn stop(name: &Name) -> Result<u8, String> {
     if let Some(note) = name.read()? {
         check_unused(note.number)?;

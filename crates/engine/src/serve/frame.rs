@@ -49,7 +49,7 @@ impl Decoder {
         let [kind, length @ ..] = *head;
         let length = u64::from_le_bytes(length);
         if length > MAX_BODY_BYTES || !matches!((kind, length), (b'Q', _) | (b'C', 0)) {
-            return Err("what comes on the standard input is not what Strata says; let Strata start this".to_owned());
+            return Err("unexpected data on the standard input; let Strata start this".to_owned());
         }
         let end = HEAD_BYTES + length as usize;
         if self.come.len() < end {

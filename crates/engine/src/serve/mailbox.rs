@@ -113,7 +113,7 @@ impl Controller for Absent {
 /// Serves as long as the machine lives.
 ///
 /// # Errors
-/// A sentence, when this machine has no mailbox or the host speaks another language.
+/// A sentence, when this machine has no mailbox or the host uses another version of the protocol.
 pub fn serve() -> Result<(), String> {
     let ports = OpenOptions::new().write(true).open("/dev/port").map_err(|error| {
         format!("/dev/port cannot be written to ({error}); run this as root in a machine that Strata's lab has started")

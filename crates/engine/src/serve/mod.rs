@@ -21,7 +21,7 @@ pub enum Transport {
 /// Serves until the controller is gone.
 ///
 /// # Errors
-/// A sentence, when there is no controller to be found or it speaks another language.
+/// A sentence, when there is no controller to be found or it uses another version of the protocol.
 pub fn run(transport: Transport) -> Result<u8, String> {
     match transport {
         Transport::Stdio => stdio::serve(),

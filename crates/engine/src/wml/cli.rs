@@ -15,7 +15,7 @@ pub enum Command {
     Run {
         /// A file, - for standard input, or builtin:fileserver and its like
         file: String,
-        /// Where its files are; the program's $dir is this directory. What is there of its filesets is made anew
+        /// Where its files are; the program's $dir is this directory. What is there of its filesets is made again
         #[arg(long)]
         dir: PathBuf,
         /// How long it runs, whatever the program says

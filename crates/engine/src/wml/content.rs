@@ -70,7 +70,7 @@ impl Memory {
         Self { bytes: Vec::new(), start: 0, length: 0, direct }
     }
 
-    /// So many bytes, all zero and all there; None when they are not to be had.
+    /// So many bytes, all zero and all there; None when there is not enough memory.
     pub fn of(length: usize, direct: bool) -> Option<Self> {
         let mut memory = Self::new(direct);
         memory.try_grow(length).then_some(memory)
@@ -87,7 +87,7 @@ impl Memory {
         }
     }
 
-    /// The same; false when so many bytes are not to be had.
+    /// The same; false when there is not enough memory.
     pub fn try_grow(&mut self, length: usize) -> bool {
         if length > self.length {
             // What is there is not needed any more.
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn memory_is_aligned_for_direct_input_and_output_and_apart_from_pages_otherwise() {
         for (direct, start) in [(true, 0), (false, 2048)] {
-            let mut memory = Memory::of(5000, direct).expect("is to be had");
+            let mut memory = Memory::of(5000, direct).expect("is available");
             assert_eq!(memory.piece(0, 5000).as_ptr() as usize % 4096, start);
             memory.grow(10);
             assert_eq!(memory.len(), 5000);

@@ -36,7 +36,7 @@ pub enum Fix {
     /// writewholefile writes the size of the file and not whole pieces only
     #[value(name = "writewhole")]
     WriteWhole,
-    /// a sequential write begins anew at the end of the file
+    /// a sequential write begins again at the end of the file
     Wrap,
     /// deletefile takes the next file when one is open elsewhere
     Delete,

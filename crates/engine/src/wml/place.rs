@@ -28,7 +28,7 @@ pub fn top(directory: &Path, allowed: &[PathBuf], path: &str, name: &str) -> Res
     let real = there.canonicalize().map_err(|error| format!("{} cannot be looked at ({error})", there.display()))?;
     let rest = parent.strip_prefix(there).unwrap_or(Path::new(""));
     let top = real.join(rest).join(Path::new(name).file_name().unwrap_or_default());
-    // The place itself is not ours: a fileset that is made anew is removed first, with everything in it.
+    // The place itself is not ours: a fileset that is made again is removed first, with everything in it.
     let below = |place: &Path| top.starts_with(place) && top != place;
     if below(directory) || allowed.iter().any(|place| below(place)) { Ok(top) } else { Err(elsewhere(&top)) }
 }

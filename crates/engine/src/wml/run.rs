@@ -31,7 +31,7 @@ use crate::terminal;
 const GRACE: Duration = Duration::from_secs(60);
 /// Enough for what a thread calls.
 const STACK_BYTES: usize = 256 << 10;
-/// A run that did not go as asked.
+/// A run that did not go as requested.
 const ENDED_EARLY: u8 = 1;
 
 /// Runs a program; returns the exit code.
@@ -114,7 +114,7 @@ fn memory_suffices(program: &Program, content: Content) -> Result<(), String> {
     let known = fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse_meminfo(&text));
     match known.and_then(|memory| memory.available_bytes) {
         Some(available) if wanted > available => Err(format!(
-            "Its threads want {} MiB of memory, and {} MiB are to be had; give them less memsize and iosize, or run fewer.",
+            "Its threads want {} MiB of memory, and {} MiB are available; give them less memsize and iosize, or run fewer.",
             wanted >> 20,
             available >> 20
         )),
@@ -557,7 +557,7 @@ fn signals<S: System>(shared: &Arc<Shared<S>>) {
             shared.end(Ending::Interrupted);
         }
     };
-    // Without this thread a signal is not answered, and the run goes on to its end.
+    // Without this thread a signal is not answered, and the run continues to its end.
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(body);
 }
 

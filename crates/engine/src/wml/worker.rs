@@ -24,7 +24,7 @@ use crate::random::Random;
 /// Slots of a thread.
 const SLOTS: usize = 128;
 const MIB: u64 = 1 << 20;
-/// The longest latency that the histograms tell apart from longer ones: an hour.
+/// The longest latency that the histograms distinguish from longer ones: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// How many latencies a thread keeps before the histograms are told: they are shared, and behind a lock.
 const BATCH: usize = 256;
@@ -195,7 +195,7 @@ fn steps(flowops: &[Flowop], names: &mut Vec<(String, Type)>) -> Vec<Step> {
         .collect()
 }
 
-/// Whether any opens files past the page cache.
+/// Whether any opens files bypassing the page cache.
 fn any_direct(steps: &[Step]) -> bool {
     steps.iter().any(|step| step.flowop.directio || any_direct(&step.inner))
 }
@@ -299,7 +299,7 @@ impl Plan {
 }
 
 impl<'a, S: System> Worker<'a, S> {
-    /// Ready to run: its memory is there; None when it is not to be had. To be called in the thread itself.
+    /// Ready to run: its memory is there; None when it is not available. To be called in the thread itself.
     pub fn new(shared: &'a Arc<Shared<S>>, plan: Plan) -> Option<Self> {
         let script = Arc::clone(&plan.watch.script);
         let count = script.flowops.len();

@@ -1,4 +1,4 @@
-# Runs inside mmdebstrap, after all packages are configured: takes away what no visit uses. $1: the new root.
+# Runs inside mmdebstrap, after all packages are configured: removes what no visit uses. $1: the new root.
 set -eu
 cd "$1"
 # Documentation, translations and caches, whatever made them after dpkg's own filter.

@@ -155,7 +155,7 @@ def tied_to(recipe: Recipe, *services: str) -> list[str]:
 
 
 def afterwards(check: str, back: str) -> list[str]:
-    """How one sees that it is in place, and how it is taken away again."""
+    """How one sees that it is in place, and how it is removed again."""
     return [f"Is it in place? {check}", f"The way back: {back}"]
 
 

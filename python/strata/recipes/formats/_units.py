@@ -118,7 +118,7 @@ def _missing(recipe: Recipe) -> list[str]:
     """What happens at a boot that finds not all of its disks."""
     if not _has_copies(recipe):
         return ["Where a disk is missing, the machine boots without this file system."]
-    waits = f"Where a disk is missing, boot waits for it for {_WAIT_S} s, and goes on with the rest."
+    waits = f"Where a disk is missing, boot waits for it for {_WAIT_S} s, and continues with the rest."
     if recipe.top.filesystem == "btrfs" and len(recipe.layers[-1].below) > 1:
         return [
             waits,

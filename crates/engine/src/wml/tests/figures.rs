@@ -27,7 +27,7 @@ fn watches() -> Vec<Arc<Watch>> {
 }
 
 fn is(given: Option<f64>, wanted: f64) -> bool {
-    // As exactly as the histograms tell latencies apart.
+    // As exactly as the histograms distinguish latencies.
     given.is_some_and(|given| (given / wanted - 1.0).abs() < 0.01)
 }
 

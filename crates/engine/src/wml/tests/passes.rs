@@ -149,7 +149,7 @@ fn a_pass_of_the_readers_of_oltp_and_videoserver_is_one_read() {
     );
     assert_eq!(passes[0], ["open rw", "read 262144"]);
     assert_eq!(passes[3], ["read 262144"]);
-    // At the end of the file it begins anew.
+    // At the end of the file it begins again.
     assert_eq!(passes[4], ["read 262144", "lseek start"]);
     assert_eq!(passes[5], ["read 262144"]);
 }

@@ -42,8 +42,8 @@ fn a_tree_is_kept_where_that_is_asked_for() {
     let second = ran(directory.path(), &program);
     assert_eq!(second.filesets[0].written_bytes, 10_240);
     assert!(files().iter().all(|path| fs::metadata(path).expect("works").len() == 10_240));
-    let anew = ran(directory.path(), &program.replace("reuse,", ""));
-    assert_eq!(anew.filesets[0].written_bytes, 8 * 10_240);
+    let again = ran(directory.path(), &program.replace("reuse,", ""));
+    assert_eq!(again.filesets[0].written_bytes, 8 * 10_240);
 }
 
 #[test]
