@@ -114,6 +114,7 @@ lint-python: setup-test
 	$(VENV)/mypy python
 	$(VENV)/mypy --explicit-package-bases tests benchmarks
 	$(VENV)/lint-imports
+	@scripts/commit-subjects.sh
 
 lint-rust: setup-test
 	@scripts/lint-rust.sh

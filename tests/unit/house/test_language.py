@@ -1,4 +1,4 @@
-"""The repository is written in plain words: no idioms of its own, docstrings with a verb, short commit subjects."""
+"""The repository is written in plain words: no idioms of its own, docstrings with a verb."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ ENDINGS = {".py", ".rs", ".md", ".j2", ".yaml", ".toml", ".sh"}
 ROOMS = ("python", "crates", "docs", "campaigns", "benchmarks", "tests", "scripts", "packaging")
 # They quote the idioms.
 QUOTES = {LIST, Path(__file__)}
-# How many of the last moves of HEAD are checked.
-LAST_COMMITS = 50
 # White space, or the end of one comment line and the start of the next.
 GAP = r"(?:\s|#|//[/!]?)+"
 
@@ -77,21 +75,3 @@ def test_an_idiom_is_found_across_lines_and_comments(text: str) -> None:
 @pytest.mark.parametrize("text", ["a manewver", "the system matches the recipe", "N visits in parallel"])
 def test_plain_words_are_not_reported(text: str) -> None:
     assert not list(idioms(text))
-
-
-def test_recent_commit_subjects_have_at_most_72_characters() -> None:
-    """Read git's own files, since a unit test starts no process: HEAD's last commits are in its log of moves."""
-    log = _head_log()
-    if log is None:
-        pytest.skip("no git history here")
-    subjects = [line.partition("\t")[2] for line in log.read_text(errors="replace").splitlines()[-LAST_COMMITS:]]
-    written = [subject.partition(": ")[2] for subject in subjects if subject.startswith("commit")]
-    assert [subject for subject in written if len(subject) > 72] == []
-
-
-def _head_log() -> Path | None:
-    git = TOP / ".git"
-    if git.is_file():  # a worktree names its directory there
-        git = Path(git.read_text().partition("gitdir: ")[2].strip())
-    log = git / "logs" / "HEAD"
-    return log if log.is_file() else None
