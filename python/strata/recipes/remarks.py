@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from strata.judge.risks import sentence
-from strata.recipes.plan import Layer, Recipe
+from strata.planning.layout import PlacedLayer
+from strata.recipes.plan import Recipe
 
 
 def remarks(recipe: Recipe) -> list[str]:
@@ -19,7 +20,7 @@ def _risks(recipe: Recipe) -> list[str]:
     ]
 
 
-def _of(layer: Layer) -> list[str]:
+def _of(layer: PlacedLayer) -> list[str]:
     call = layer.node.call
     match call.name:
         case "lvmthin":
@@ -46,7 +47,7 @@ _IMAGE = (
 )
 
 
-def _pool(layer: Layer, kind: str) -> str:
+def _pool(layer: PlacedLayer, kind: str) -> str:
     """lvmthin(7) and lvmvdo(7), "Automatic extend" and "data usage"; dmeventd warns from 80 % on, in steps of 5."""
     pool = f"{layer.place.name}/pool"
     return (

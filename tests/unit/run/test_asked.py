@@ -7,7 +7,7 @@ import pytest
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.model import Facts
-from strata.run import unfit
+from strata.planning import skip_reasons
 
 
 def reasons(stack: str, load: str, *tools: str, **versions: str) -> list[str]:
@@ -29,7 +29,7 @@ def reasons(stack: str, load: str, *tools: str, **versions: str) -> list[str]:
         schedulers=frozenset(),
         free_bytes=1 << 30,
     )
-    return unfit.of_asked(asked.stacks[0], loads, layers.drivers(), facts)
+    return skip_reasons.of_asked(asked.stacks[0], loads, layers.drivers(), facts)
 
 
 @pytest.mark.parametrize(

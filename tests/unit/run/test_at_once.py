@@ -12,10 +12,10 @@ from strata import layers
 from strata.errors import GuestLost, VisitFailed
 from strata.hosts.fake import FakeHost
 from strata.model import Command, Completed, Disk, Guest, Step
-from strata.run import layout
-from strata.run.at_once import at_once
-from strata.run.guests import Machines
-from strata.run.layout import Placed
+from strata.planning import layout
+from strata.planning.layout import PlacedLayer
+from strata.run.trials.concurrently import run_concurrently
+from strata.run.visits.guests import Machines
 
 UUID = "0123456789abcdef0123456789abcdef"
 
@@ -51,7 +51,7 @@ class Meeting(FakeHost):
 
 def machines(
     broken: type[Exception] | None = None,
-) -> tuple[Machines, Journal, list[tuple[Placed, Step]]]:
+) -> tuple[Machines, Journal, list[tuple[PlacedLayer, Step]]]:
     (stack,) = campaigns.parse_stacks("ssd | ext4 | tenants(2) | raw(size=300M) | vm | xfs", layers.catalogue())
     disks = (Disk("ssd", 1 << 30),)
     laid = layout.lay_out(stack, layers.drivers(), disks, work_dir="/run", run_uuid=UUID, attempt=1)
@@ -86,7 +86,7 @@ def test_machines_are_asked_at_the_same_time_and_answer_in_order() -> None:
 
 def test_one_alone_is_done_by_who_asks() -> None:
     seen: list[threading.Thread] = []
-    at_once({"alone": lambda: seen.append(threading.current_thread())})
+    run_concurrently({"alone": lambda: seen.append(threading.current_thread())})
     assert seen == [threading.current_thread()]
 
 
@@ -97,5 +97,5 @@ def test_what_is_raised_in_any_of_them_is_raised_when_all_have_ended() -> None:
         raise ZeroDivisionError("no refusal of ours, a mistake")
 
     with pytest.raises(ZeroDivisionError):
-        at_once({"wrong": wrong, "right": lambda: ended.append("right")})
+        run_concurrently({"wrong": wrong, "right": lambda: ended.append("right")})
     assert ended == ["right"]

@@ -9,9 +9,9 @@ from strata import layers, workloads
 from strata.campaign import Campaign
 from strata.errors import BadInput
 from strata.model import Disk, Facts, GuestImage, Testbed
-from strata.run import beside, features, layout
-from strata.run import plan as planning
-from strata.run.sites import GuestLook
+from strata.planning import command_lines, guest_places, lab_features, layout
+from strata.planning import plan as planning
+from strata.planning.resources import GuestResources, Resources
 
 GIB = 1 << 30
 FACTS = Facts(
@@ -41,7 +41,7 @@ def campaign(stack: str, testbed: Testbed, load: str = LOAD) -> Campaign:
 
 
 def test_in_the_lab_the_text_of_a_stack_says_that_its_guests_are_beside() -> None:
-    (fitted,) = beside.fitted(campaign("disk | vm(cache=writeback) | ext4", Testbed("lab")), nested=False).stacks
+    (fitted,) = guest_places.fitted(campaign("disk | vm(cache=writeback) | ext4", Testbed("lab")), nested=False).stacks
     assert fitted.text == "disk | vm(cache=writeback, beside) | ext4"
     (again,) = campaigns.parse_stacks(fitted.text, layers.catalogue())
     assert again == fitted and again.top.inputs[0].call["beside"] is True
@@ -60,23 +60,23 @@ def test_in_the_lab_the_text_of_a_stack_says_that_its_guests_are_beside() -> Non
 def test_with_kvm_guests_are_within_the_lab_machine_unless_the_campaign_says_otherwise(
     stack: str, nested: bool, text: str
 ) -> None:
-    (fitted,) = beside.fitted(campaign(stack, Testbed("lab")), nested=nested).stacks
+    (fitted,) = guest_places.fitted(campaign(stack, Testbed("lab")), nested=nested).stacks
     assert fitted.text == text
 
 
 def test_guests_of_one_campaign_are_in_one_place() -> None:
     both = campaign("{disk | vm(nested), disk | vm(beside)} | ext4", Testbed("lab"))
     with pytest.raises(BadInput, match="say vm"):
-        beside.fitted(both, nested=True)
+        guest_places.fitted(both, nested=True)
     other = campaign("disk | kernel(6.1) | vm(nested) | ext4", Testbed("lab"))
     with pytest.raises(BadInput, match="not the same for all"):
-        beside.fitted(other, nested=False)
+        guest_places.fitted(other, nested=False)
 
 
 @pytest.mark.parametrize("testbed", [Testbed(), Testbed("ssh", "host"), Testbed("lab", clock="virtual")])
 def test_elsewhere_a_guest_is_where_its_disk_is(testbed: Testbed) -> None:
     asked = campaign("disk | vm | ext4", testbed)
-    assert beside.fitted(asked, nested=True) == asked
+    assert guest_places.fitted(asked, nested=True) == asked
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_every_guest_is_counted(stack: str, count: int) -> None:
 
 
 def planned(stack: str, memory_bytes: int) -> planning.Plan:
-    asked = beside.fitted(campaign(stack, Testbed("lab")), nested=False)
-    look = GuestLook((), GuestImage("/guest"), FACTS, memory_bytes, taken_bytes=2 * GIB, ports=True)
+    asked = guest_places.fitted(campaign(stack, Testbed("lab")), nested=False)
+    look = GuestResources((), GuestImage("/guest"), FACTS, memory_bytes, taken_bytes=2 * GIB, ports=True)
     loads = [(call, workloads.find(call)) for call in asked.workloads]
-    return planning.make(asked.stacks, loads, layers.drivers(), FACTS, [Disk("disk", 4 * GIB)], None, guests=look)
+    return planning.make(asked.stacks, loads, layers.drivers(), Resources(FACTS, [Disk("disk", 4 * GIB)], guests=look))
 
 
 def test_four_guests_of_512_mib_and_the_lab_machine_fit_in_8_gib() -> None:
@@ -106,7 +106,7 @@ def test_guests_and_the_lab_machine_that_do_not_fit_together_are_refused() -> No
 
 def test_the_commands_say_what_is_typed_beside_the_lab() -> None:
     plan = planned(FOUR, 8 * GIB)
-    lines = planning.commands(plan, plan.runnable[0], layers.drivers(), "/work")
+    lines = command_lines.of_visit(plan, plan.runnable[0], layers.drivers(), "/work")
     where = ""
     found: dict[str, list[str]] = {}
     for line in lines:
@@ -136,4 +136,4 @@ def test_what_a_load_or_a_layer_needs_is_where_it_runs(
     stack: str, load: str, machine: set[str], guests: set[str]
 ) -> None:
     asked = campaign(stack, Testbed("lab"), load)
-    assert features.of_machine(asked) == machine and features.of_guests(asked) == guests
+    assert lab_features.of_machine(asked) == machine and lab_features.of_guests(asked) == guests

@@ -10,18 +10,18 @@ import pytest
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.model import GuestImage
-from strata.run import beside
-from strata.run import plan as planning
-from strata.run.sites import GuestLook
+from strata.planning import guest_places
+from strata.planning import plan as planning
+from strata.planning.resources import GuestResources, Resources
 
 from .test_plan import FACTS, plan
 
 EMULATED = replace(FACTS, emulated=True)
-KVM, TCG = (GuestLook((), GuestImage("/guests"), facts, 64 << 30) for facts in (FACTS, EMULATED))
+KVM, TCG = (GuestResources((), GuestImage("/guests"), facts, 64 << 30) for facts in (FACTS, EMULATED))
 CAMPAIGNS = Path(__file__).parents[3] / "campaigns"
 
 
-def takes_s(expression: str, *loads: str, guests: GuestLook | None = KVM) -> float:
+def takes_s(expression: str, *loads: str, guests: GuestResources | None = KVM) -> float:
     made = plan(expression, *loads, disk_bytes=16 << 30, guests=guests)
     assert made.runnable, made.skipped
     return made.seconds_per_visit
@@ -82,7 +82,7 @@ def test_what_is_rehearsed_takes_its_time_as_well() -> None:
 )
 def test_the_estimate_is_near_to_what_was_measured(name: str, profile: str, least_s: float, most_s: float) -> None:
     """Seconds of a visit in the emulated lab on two quiet processors, from docs/test-full.md."""
-    campaign = beside.fitted(
+    campaign = guest_places.fitted(
         campaigns.load(
             (CAMPAIGNS / f"{name}.yaml").read_text(),
             where=name,
@@ -99,10 +99,11 @@ def test_the_estimate_is_near_to_what_was_measured(name: str, profile: str, leas
         campaign.stacks,
         [(call, workloads.find(call)) for call in campaign.workloads],
         layers.drivers(),
-        facts,
-        planning.disks_for(campaign.stacks, campaign.disks, ()),
-        None,
-        guests=GuestLook((), GuestImage("/guests"), facts, 64 << 30, ports=True),
+        Resources(
+            facts,
+            planning.disks_for(campaign.stacks, campaign.disks, ()),
+            guests=GuestResources((), GuestImage("/guests"), facts, 64 << 30, ports=True),
+        ),
     )
     assert not made.skipped
     assert least_s / 2 < made.seconds_per_visit < most_s * 2

@@ -10,8 +10,8 @@ from strata import campaign as campaigns
 from strata import layers
 from strata.errors import BadInput
 from strata.model import Disk, Kind
-from strata.run import layout
-from strata.run import plan as planning
+from strata.planning import layout
+from strata.planning import plan as planning
 
 UUID = "0123456789abcdef0123456789abcdef"
 

@@ -10,7 +10,7 @@ import pytest
 
 from strata.hosts.fake import FakeHost
 from strata.model import Call, Kind, Measured, Metric, Outcome, Target, TrialOutput, Workload
-from strata.run import trial
+from strata.run.trials import trial
 from strata.workloads import workloads
 from strata.workloads.null import Null
 

@@ -9,7 +9,7 @@ import pytest
 from strata.errors import Interrupted
 from strata.hosts.fake import FakeHost
 from strata.model import Command, Completed, Guest, GuestImage, Measured
-from strata.run.outside import QEMU, Outside
+from strata.run.trials.outside import QEMU, Outside
 
 
 class Signalled(FakeHost):

@@ -13,10 +13,10 @@ from strata import layers, workloads
 from strata.campaign import DiskSpec, parse_stacks
 from strata.errors import BadInput
 from strata.model import Call, Disk, Facts, GuestImage, Kind
-from strata.run import layout, trial_steps
-from strata.run import plan as planning
-from strata.run.directories import Directory
-from strata.run.sites import GuestLook
+from strata.planning import command_lines, layout, trial_steps
+from strata.planning import plan as planning
+from strata.planning.resources import GuestResources, Resources
+from strata.planning.user_directory import UserDirectory
 
 FACTS = Facts(
     hostname="h",
@@ -33,7 +33,7 @@ FACTS = Facts(
     schedulers=frozenset({"none", "bfq"}),
     free_bytes=100 << 30,
 )
-HAS_GUESTS = GuestLook(image=GuestImage("/guests"), facts=FACTS, memory_bytes=8 << 30)
+HAS_GUESTS = GuestResources(image=GuestImage("/guests"), facts=FACTS, memory_bytes=8 << 30)
 
 
 def plan(
@@ -43,8 +43,8 @@ def plan(
     disk_bytes: int = 4 << 30,
     claimed: tuple[Disk, ...] = (),
     memory: int | None = None,
-    own: Mapping[str, Directory] | None = None,
-    guests: GuestLook | None = None,
+    own: Mapping[str, UserDirectory] | None = None,
+    guests: GuestResources | None = None,
     unreadable: Collection[str] = (),
 ) -> planning.Plan:
     campaign = campaigns.from_expressions(
@@ -58,7 +58,10 @@ def plan(
     disks = planning.disks_for(campaign.stacks, dict.fromkeys(roles, DiskSpec(disk_bytes)), claimed)
     found = [(call, workloads.find(call)) for call in campaign.workloads]
     return planning.make(
-        campaign.stacks, found, layers.drivers(), facts, disks, memory, own, guests=guests, unreadable=unreadable
+        campaign.stacks,
+        found,
+        layers.drivers(),
+        Resources(facts, disks, memory, own or {}, guests=guests, unreadable=unreadable),
     )
 
 
@@ -124,7 +127,7 @@ def test_a_raid_level_wants_its_devices() -> None:
 
 def test_commands_are_listed_as_typed_in_order() -> None:
     made = plan("disk | ext4", "fio/randrw-75-25")
-    lines = planning.commands(made, made.runnable[0], layers.drivers(), "DIR/work")
+    lines = command_lines.of_visit(made, made.runnable[0], layers.drivers(), "DIR/work")
     parts = (
         *("truncate", "mkfs.ext4", "mount ", "# measure", "scratch/0", "strata-trial", "--name=layout", "sync --file"),
         *("drop_caches", "strata-engine sample", "# remove"),
@@ -142,7 +145,7 @@ def test_commands_are_listed_as_typed_in_order() -> None:
 
 def test_what_is_done_to_the_data_of_a_workload_is_among_the_commands() -> None:
     made = plan("disk | btrfs | snapshot(held=2)", "fio/randrw-75-25")
-    lines = planning.commands(made, made.runnable[0], layers.drivers(), "DIR/work")
+    lines = command_lines.of_visit(made, made.runnable[0], layers.drivers(), "DIR/work")
     order = [
         next(i for i, line in enumerate(lines) if part in line)
         for part in ("subvolume delete", "--name=layout", "subvolume snapshot", "drop_caches", "strata-engine sample")
@@ -160,8 +163,8 @@ def test_a_script_of_the_user_s_is_written_by_a_command_that_can_be_typed() -> N
     )
     found = [(call, workloads.find(call)) for call in campaign.workloads]
     disks = planning.disks_for(campaign.stacks, {}, ())
-    made = planning.make(campaign.stacks, found, layers.drivers(), FACTS, disks, None)
-    lines = planning.commands(made, made.runnable[0], layers.drivers(), "DIR/work")
+    made = planning.make(campaign.stacks, found, layers.drivers(), Resources(FACTS, disks))
+    lines = command_lines.of_visit(made, made.runnable[0], layers.drivers(), "DIR/work")
     (written,) = [line for line in lines if line.startswith("sh -c 'printf")]
     assert shlex.split(written)[-1] == "#!/bin/sh\nls 'a b'\n"
 
@@ -192,25 +195,25 @@ def test_the_room_is_what_the_stack_gives_and_not_its_disks(expression: str, dat
 
 def test_the_user_s_own_directory_is_skipped_where_it_cannot_carry_the_data() -> None:
     expression, load = "{existing(/srv), disk | ext4}", "dd/seqwrite-sync(size=1G)"
-    small = plan(expression, load, own={"/srv": Directory((), 64 << 20, "tmpfs")})
+    small = plan(expression, load, own={"/srv": UserDirectory((), 64 << 20, "tmpfs")})
     assert [stack.text for stack in small.runnable] == ["disk | ext4"]
     assert "/srv has room for 62" in small.skipped["existing(/srv)"][0]
-    gone = plan(expression, load, own={"/srv": Directory(("there is no such directory",))})
+    gone = plan(expression, load, own={"/srv": UserDirectory(("there is no such directory",))})
     assert gone.skipped == {"existing(/srv)": ("there is no such directory",)}
-    assert len(plan(expression, load, own={"/srv": Directory((), 2 << 30, "ext4")}).runnable) == 2
+    assert len(plan(expression, load, own={"/srv": UserDirectory((), 2 << 30, "ext4")}).runnable) == 2
 
 
 def test_an_engine_is_refused_on_a_directory_of_another_file_system_than_its_driver_works_on() -> None:
     stack, load = "existing(/srv) | docker(btrfs)", "container/lifecycle(2)"
-    reasons = plan(stack, load, own={"/srv": Directory((), 9 << 30, "ext4")}).skipped[stack]
+    reasons = plan(stack, load, own={"/srv": UserDirectory((), 9 << 30, "ext4")}).skipped[stack]
     assert any("docker(btrfs) needs btrfs below it, and that is ext4" in reason for reason in reasons)
-    there = plan(stack, load, own={"/srv": Directory((), 9 << 30, "btrfs")}).skipped.get(stack, ())
+    there = plan(stack, load, own={"/srv": UserDirectory((), 9 << 30, "btrfs")}).skipped.get(stack, ())
     assert not any("needs btrfs" in reason for reason in there)
 
 
 def test_every_directory_of_the_user_that_a_stack_joins_has_its_reasons() -> None:
     stack = "(existing(/a) | raw(size=1G) | qsd) + (existing(/b) | raw(size=1G) | qsd) | md(raid1) | ext4"
-    own = {"/a": Directory((), 9 << 30, "ext4"), "/b": Directory(("of somebody else",), 9 << 30, "ext4")}
+    own = {"/a": UserDirectory((), 9 << 30, "ext4"), "/b": UserDirectory(("of somebody else",), 9 << 30, "ext4")}
     assert "of somebody else" in plan(stack, own=own).skipped[stack]
 
 
@@ -219,7 +222,7 @@ HARMLESS = ("feature/compression", "feature/dedup", "feature/dedup-on-demand", "
 
 @pytest.mark.parametrize("above", ["", " | dir(a)", " | tenants(2)", " | raw(size=1G) | qsd | ext4"])
 def test_a_feature_that_reaches_below_is_not_tried_on_a_directory_of_the_user(above: str) -> None:
-    own = {"/srv": Directory((), 90 << 30, "ext4")}
+    own = {"/srv": UserDirectory((), 90 << 30, "ext4")}
     for name, info in workloads.catalogue().items():
         if not name.startswith("feature/") or Kind.DIRECTORY not in info.accepts:
             continue
@@ -250,7 +253,7 @@ def test_a_workload_on_a_directory_of_the_user_is_told_so() -> None:
                "incus(dir, base_size=1G)", "lxd(dir, base_size=1G)", "tenants(2) | docker(overlay2, base_size=1G)"]
 )  # fmt: skip
 def test_no_quota_is_set_on_a_file_system_of_the_user(engine: str) -> None:
-    own = {"/srv": Directory((), 9 << 30, "btrfs" if "btrfs" in engine else "xfs")}
+    own = {"/srv": UserDirectory((), 9 << 30, "btrfs" if "btrfs" in engine else "xfs")}
     (reasons,) = plan(f"existing(/srv) | {engine}", "container/lifecycle(2)", own=own).skipped.values()
     assert any("(base_size=) sets quotas of the file system below it, which is your own" in each for each in reasons)
 
@@ -288,9 +291,9 @@ def test_an_image_that_is_made_whole_leaves_some_room_to_the_file_system(image: 
 
 
 def test_the_disk_below_the_user_s_own_directory_has_figures_and_is_in_the_commands() -> None:
-    made = plan("existing(/srv)", own={"/srv": Directory((), 2 << 30, "ext4", ("/dev/vda",))})
+    made = plan("existing(/srv)", own={"/srv": UserDirectory((), 2 << 30, "ext4", ("/dev/vda",))})
     assert "disk.write_bytes" in {metric.name for metric in made.machine_metrics}
-    lines = planning.commands(made, made.runnable[0], layers.drivers(), "DIR/work")
+    lines = command_lines.of_visit(made, made.runnable[0], layers.drivers(), "DIR/work")
     assert any("--device d0=/dev/vda" in line for line in lines)
 
 
@@ -313,7 +316,7 @@ def test_in_a_guest_from_an_image_of_the_user_s_own_only_what_goes_in_by_ssh_can
 
 
 def test_images_do_not_fill_the_user_s_own_file_system() -> None:
-    own = {"/srv": Directory((), 50 << 30, "ext4")}
+    own = {"/srv": UserDirectory((), 50 << 30, "ext4")}
     stack = "existing(/srv) | {raw(size=900G, prealloc=full), qcow2(size=40G)} | qsd | ext4"
     found = {name: " ".join(why) for name, why in plan(stack, own=own).skipped.items()}
     grown = [why for why in found.values() if "can grow" in why]
@@ -330,7 +333,7 @@ def test_what_has_no_device_of_its_own_cannot_be_limited(below: str) -> None:
 
 def test_of_a_guest_that_cannot_be_every_reason_is_given() -> None:
     kernel = replace(FACTS, filesystems=frozenset({"ext4", "xfs"}))
-    look = GuestLook(image=GuestImage("/guests"), facts=kernel, memory_bytes=256 << 20)
+    look = GuestResources(image=GuestImage("/guests"), facts=kernel, memory_bytes=256 << 20)
     made = plan("disk | xfs | raw(size=100G) | vm(cache=unsafe, aio=native) | btrfs", guests=look)
     (reasons,) = made.skipped.values()
     assert any("can grow beyond" in why for why in reasons), "an image larger than the space"
@@ -340,7 +343,7 @@ def test_of_a_guest_that_cannot_be_every_reason_is_given() -> None:
 
 
 def test_a_guest_from_an_image_of_the_user_s_own_takes_memory_too() -> None:
-    look = GuestLook(image=GuestImage("/guests"), facts=FACTS, memory_bytes=4 << 30)
+    look = GuestResources(image=GuestImage("/guests"), facts=FACTS, memory_bytes=4 << 30)
     own = "disk | xfs | tenants(4) | raw(size=64M) | vm(memory=2G, image=/a.qcow2, key=/k)"
     (reasons,) = plan(own, "guest/fio", guests=look).skipped.values()
     assert any("Its 4 guests take 9.2" in why for why in reasons), reasons

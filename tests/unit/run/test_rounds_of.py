@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from strata.model import Call
-from strata.run.together import rounds_of
-from strata.run.visit import Load
+from strata.planning.measuring_order import rounds_of
+from strata.run.visits.visit import Load
 
 
 def load(text: str) -> Load:

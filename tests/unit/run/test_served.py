@@ -7,8 +7,9 @@ import pytest
 from strata import campaign as campaigns
 from strata import layers
 from strata.model import Call, Disk, Measured
-from strata.run import caches, layout, served
-from strata.run.served import Above
+from strata.planning import layout
+from strata.run.trials import caches, data_source
+from strata.run.trials.data_source import Above
 
 LOAD = Call("fio/randread-4k-qd32", "fio/randread-4k-qd32", {"compressible": 0.0, "direct": True})
 OTHER = Call("postgres/oltp", "postgres/oltp", {})
@@ -19,7 +20,7 @@ HOST = Above(("the page cache below qsd",))
 def decided(
     found: dict[str, float], call: Call, stack: Above, *, buffered: bool = False, measured: Measured = BOTH
 ) -> str | None:
-    return served.decided(found, call, stack, measured, buffered=buffered)
+    return data_source.decided(found, call, stack, measured, buffered=buffered)
 
 
 @pytest.mark.parametrize("name", ["disk.read_ratio", "disk.write_amplification"])
@@ -73,11 +74,11 @@ def test_reads_that_are_few_of_all_bytes_decide_no_figure(read: int, marked: boo
 def test_disks_that_count_nothing_say_nothing() -> None:
     """With queue/iostats of 0 they show no request and no busy time; a cache of the stack explains as much."""
     idle = {"disk.read_ratio": 0.0, "disk.reads": 0.0, "disk.writes": 0.0, "disk.busy_pct": 0.0}
-    assert decided(idle, LOAD, Above()) is None and not served.known(idle, Above())
-    assert decided(idle, LOAD, HOST) and served.known(idle, HOST)
+    assert decided(idle, LOAD, Above()) is None and not data_source.known(idle, Above())
+    assert decided(idle, LOAD, HOST) and data_source.known(idle, HOST)
     for name in ("disk.reads", "disk.writes", "disk.busy_pct"):
         busy = {**idle, name: 1.0}
-        assert decided(busy, LOAD, Above()) and served.known(busy, Above())
+        assert decided(busy, LOAD, Above()) and data_source.known(busy, Above())
 
 
 @pytest.mark.parametrize("read", [0, (1 << 20) - 1, None])
@@ -102,7 +103,7 @@ def above(stack: str) -> Above:
     (parsed,) = campaigns.parse_stacks(stack, layers.catalogue())
     disks = tuple(Disk("disk", 8 << 30, f"/dev/sd{number}") for number in range(4))
     laid_out = layout.lay_out(parsed, layers.drivers(), disks, work_dir="/run", run_uuid="0" * 32, attempt=1)
-    return served.above(laid_out)
+    return data_source.above(laid_out)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_every_argument_by_which_a_layer_makes_data_smaller_is_known() -> None:
     """One with another name that speaks of compression or deduplication is named here, or in `served`."""
     how = {"compress_log_size", "compress_chksum"}  # f2fs: how, where compress_algorithm says that it does
     params = {param.name for driver in layers.drivers().values() for param in driver.info.params}
-    assert {name for name in params if "compress" in name or "dedup" in name} - how == served._SMALLER
+    assert {name for name in params if "compress" in name or "dedup" in name} - how == data_source._SMALLER
 
 
 @pytest.mark.parametrize(

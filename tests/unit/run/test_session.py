@@ -9,7 +9,7 @@ from strata import layers, workloads
 from strata.hosts.fake import FakeHost
 from strata.model import Facts
 from strata.run import session
-from strata.run.sites import LastingSites
+from strata.run.sites.site import LastingSites
 
 
 class Measured(FakeHost):

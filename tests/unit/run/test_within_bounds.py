@@ -10,9 +10,10 @@ from strata import campaign as campaigns
 from strata import layers
 from strata.lab import bounds, models
 from strata.model import AccessPattern, Disk, Outcome
-from strata.run import layout, within_bounds
-from strata.run.sites import Site
-from strata.run.trial import Trial
+from strata.planning import layout
+from strata.run.sites.site import Site
+from strata.run.trials import model_bounds
+from strata.run.trials.trial import Trial
 
 from .test_trial import Machine
 
@@ -45,7 +46,7 @@ def judged(
         for name in ("reads", "writes", "read_bytes", "write_bytes", "flushes")
     }
     trial = Trial(Outcome.OK, None, 0.0, 30.0, (), figures={"iops": 2911.0}, series=series, pattern=pattern)
-    return within_bounds.judged(laid_out, site, trial)
+    return model_bounds.judged(laid_out, site, trial)
 
 
 def test_a_figure_beyond_the_disk_is_kept_and_invalid_and_says_what_to_do() -> None:
@@ -101,4 +102,4 @@ def test_outside_the_exact_lab_nothing_is_judged() -> None:
     disks = (Disk("hdd", GIB),)
     laid_out = layout.lay_out(parsed, layers.drivers(), disks, work_dir="/run", run_uuid="0" * 32, attempt=1)
     trial = Trial(Outcome.OK, None, 0.0, 30.0, (), figures={"iops": 1e9}, series={}, pattern=DURABLE)
-    assert within_bounds.judged(laid_out, Site(Machine(), disks, "/run", "0" * 32, 1), trial) is trial
+    assert model_bounds.judged(laid_out, Site(Machine(), disks, "/run", "0" * 32, 1), trial) is trial
