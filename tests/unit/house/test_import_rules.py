@@ -107,6 +107,8 @@ def test_an_empty_house_keeps_the_rules(house: Path) -> None:
         pytest.param("model.py", "import pty", "processes", id="pty"),
         pytest.param("report/a.py", "from strata.store import x", "pure", id="report-reads-the-store"),
         pytest.param("design/a.py", "import strata.hosts", "pure", id="design-reaches-a-host"),
+        pytest.param("planning/a.py", "import strata.hosts", "pure", id="planning-reaches-a-host"),
+        pytest.param("planning/a.py", "import strata.recipes", "levels", id="planning-knows-recipes"),
         pytest.param("analysis/a.py", "import strata.store", "pure", id="analysis-reads-the-store"),
         pytest.param("campaign/a.py", "import time", "pure-outside", id="clock-in-a-pure-room"),
         pytest.param("analysis/a.py", "from sqlite3 import connect", "pure-outside", id="sql-in-a-pure-room"),

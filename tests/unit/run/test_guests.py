@@ -19,7 +19,7 @@ from strata.run.visits import guests, visit
 from strata.run.visits.guests import Machines
 from strata.workloads import find
 
-from .test_at_once import Journal
+from .test_concurrently import Journal
 
 UUID = "0123456789abcdef0123456789abcdef"
 

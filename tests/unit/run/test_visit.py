@@ -665,7 +665,7 @@ def test_each_trial_is_held_against_the_disks_of_its_site(scene: Scene, monkeypa
         seen.append(site)
         return replace(result, outcome=Outcome.INVALID, reason="the disk did more than it can")
 
-    monkeypatch.setattr(visit.within_bounds, "judged", judged)
+    monkeypatch.setattr(visit.model_bounds, "judged", judged)
     scene.sites = sites
     scene.go()
     assert [outcome for outcome, _, _ in scene.outcomes().values()] == [Outcome.INVALID, Outcome.INVALID]
