@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.machine_facts import FACTS
 
 from strata import campaign as campaigns
 from strata import layers, workloads
@@ -14,7 +15,7 @@ from strata.planning import guest_places
 from strata.planning import plan as planning
 from strata.planning.resources import GuestResources, Resources
 
-from .test_plan import FACTS, plan
+from .test_plan import plan
 
 EMULATED = replace(FACTS, emulated=True)
 KVM, TCG = (GuestResources((), GuestImage("/guests"), facts, 64 << 30) for facts in (FACTS, EMULATED))

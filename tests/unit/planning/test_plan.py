@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
+from tests.machine_facts import FACTS
 
 from strata import campaign as campaigns
 from strata import layers, workloads
@@ -18,21 +19,6 @@ from strata.planning import plan as planning
 from strata.planning.resources import GuestResources, Resources
 from strata.planning.user_directory import UserDirectory
 
-FACTS = Facts(
-    hostname="h",
-    kernel=(6, 18, 0),
-    kernel_text="6.18.0",
-    os="Debian",
-    cpu_model="c",
-    cpus=2,
-    memory_bytes=8 << 30,
-    root=True,
-    filesystems=frozenset({"ext4", "xfs", "btrfs"}),
-    tools=dict.fromkeys(planning.tools(layers.drivers().values(), workloads.workloads().values()), "99")
-    | {"fio": "fio-3.33"},
-    schedulers=frozenset({"none", "bfq"}),
-    free_bytes=100 << 30,
-)
 HAS_GUESTS = GuestResources(image=GuestImage("/guests"), facts=FACTS, memory_bytes=8 << 30)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 import pytest
+from tests.machine_facts import FACTS
 
 from strata import campaign as campaigns
 from strata import layers, workloads
@@ -20,8 +21,6 @@ from strata.planning.resources import GuestResources
 from strata.run import session
 from strata.run.sites import in_lab
 from strata.run.sites.in_lab import EXACT, NOT_QUITE, SEVERAL, LabSites, as_there, unbuilt
-
-from .test_plan import FACTS
 
 
 @pytest.mark.parametrize(

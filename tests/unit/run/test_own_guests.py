@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from tests.machine_facts import FACTS
 
 from strata import campaign as campaigns
 from strata import layers, workloads
@@ -18,8 +19,6 @@ from strata.model import Testbed
 from strata.planning import lab_features
 from strata.run.sites import in_lab
 from strata.run.sites.site import ONLY_HERE, LastingSites
-
-from .test_plan import FACTS
 
 OWN = "disk | vm(image=/a.qcow2, key=/k)"
 
