@@ -25,7 +25,8 @@ from scipy.stats import t as student
 
 from strata.hosts.local import LocalHost
 from strata.model import Call, Kind, Outcome, Target
-from strata.run import trial, trial_steps
+from strata.planning import trial_steps
+from strata.run.trials import trial
 from strata.units import format_size, parse_size
 from strata.workloads import find, workloads
 

@@ -25,7 +25,7 @@ import strata.analysis.rank
 import strata.cli.clean
 import strata.cli.run
 import strata.run.session
-import strata.run.testbeds
+import strata.run.sites.testbeds
 from strata.cli.run import Asked, Decide
 from strata.cli.written import Where
 from strata.errors import StrataError
@@ -95,7 +95,7 @@ def child(moments: int, expression: str, workloads: list[str]) -> None:
     os.dup2(log, 2)
     countdown = Countdown(moments)
     KillingHost.countdown = countdown
-    strata.run.testbeds.LocalHost = KillingHost  # type: ignore[attr-defined, misc]
+    strata.run.sites.testbeds.LocalHost = KillingHost  # type: ignore[attr-defined, misc]
     for name in ("journal", "settle", "begin", "end", "add_trial", "add_visits"):
         setattr(Store, name, counted(name, countdown))
     try:

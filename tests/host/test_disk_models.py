@@ -15,7 +15,7 @@ from strata.hosts.local import LocalHost
 from strata.lab import bounds, models, probe
 from strata.lab.probe import Device, Seen
 from strata.model import AccessPattern, Command
-from strata.run import in_lab
+from strata.run.sites import in_lab
 
 pytestmark = pytest.mark.host
 

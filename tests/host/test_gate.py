@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strata.gate import GATE, PART
-from strata.run import together
+from strata.run.trials import together
 
 pytestmark = pytest.mark.host
 

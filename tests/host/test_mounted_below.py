@@ -10,7 +10,7 @@ import pytest
 
 from strata.errors import CommandFailed
 from strata.hosts.local import LocalHost
-from strata.run.layout import Layout, directory_step
+from strata.planning.layout import Layout, directory_step
 
 pytestmark = [pytest.mark.host, pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")]
 

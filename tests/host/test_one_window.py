@@ -11,7 +11,7 @@ import pytest
 from strata.gate import GATE
 from strata.hosts.local import LocalHost
 from strata.model import Call, Command, Kind, Outcome, Target, TrialPlan
-from strata.run import trial
+from strata.run.trials import trial
 from strata.workloads.null import WORKLOADS
 
 pytestmark = pytest.mark.host

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strata.hosts.local import LocalHost
-from strata.run.outside import Outside
+from strata.run.trials.outside import Outside
 
 pytestmark = [pytest.mark.host, pytest.mark.timeout(120)]
 

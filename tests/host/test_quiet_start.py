@@ -14,7 +14,8 @@ import pytest
 
 from strata.hosts.local import LocalHost
 from strata.model import Call, Command, Kind, Target
-from strata.run import trial, trial_steps
+from strata.planning import trial_steps
+from strata.run.trials import trial
 from strata.workloads import find, workloads
 
 from .workloads.workload_bench import call

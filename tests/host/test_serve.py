@@ -17,7 +17,7 @@ import pytest
 
 from strata.cli.serve import Site
 from strata.hosts import web
-from strata.run import lock
+from strata.run.safety import lock
 
 STRATA = Path(".venv/bin/strata").absolute()
 pytestmark = pytest.mark.host

@@ -9,7 +9,7 @@ import pytest
 
 from strata.errors import Refused
 from strata.model import Disk
-from strata.run import claims
+from strata.run.safety import claims
 
 from .kept_machine import KeptMachine, kept_machine
 from .lab_runs import built

@@ -26,7 +26,7 @@ class Program:
 
 
 def of_load(part: Mapping[str, Any]) -> Program:
-    """The figures that the program of a load left. `part`: strata/run/records.py."""
+    """The figures that the program of a load left. `part`: strata/run/trials/records.py."""
     program = Program()
     family = str(part["workload"]).partition("(")[0].partition("@")[0]
     files = part["files"]

@@ -17,10 +17,10 @@ from strata.cli import features, kept, output
 from strata.cli.written import text_of
 from strata.errors import BadInput, NothingToRun
 from strata.model import Stack, View
+from strata.planning import plan
 from strata.published import Study
 from strata.published.documented import documents
 from strata.report import advice
-from strata.run import plan
 from strata.store import reader
 
 

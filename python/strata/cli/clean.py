@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from strata.cli import output
-from strata.run import lock, testbeds
 from strata.run.progress import Noted, Progress
+from strata.run.safety import lock
 from strata.run.signals import Interrupts
+from strata.run.sites import testbeds
 from strata.store import database, ownership, reader
 from strata.store.writer import Store
 from strata.units import count

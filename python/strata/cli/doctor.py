@@ -12,7 +12,7 @@ from strata import layers, workloads
 from strata.cli import output
 from strata.hosts.local import LocalHost
 from strata.model import Brought, Call, Facts, LayerDriver, Param, ParamType
-from strata.run import plan as planning
+from strata.planning import plan as planning
 from strata.units import human_size
 
 # Arguments by which another program does the work.

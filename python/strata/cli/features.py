@@ -19,7 +19,8 @@ from strata.probes import PREFIX, STACKS
 from strata.published.documented import documents
 from strata.report import features as report
 from strata.report import matrix, pages
-from strata.run import in_lab, lock
+from strata.run.safety import lock
+from strata.run.sites import in_lab
 from strata.store import reader
 
 _PAGE = "features.html"

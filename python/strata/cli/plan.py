@@ -12,10 +12,11 @@ from strata.campaign import testbed
 from strata.cli import output, written
 from strata.errors import Interrupted
 from strata.model import Call, Disk, LayerDriver, Stack, Testbed
-from strata.run import in_lab, session, testbeds
-from strata.run import plan as planning
-from strata.run.plan import Plan
+from strata.planning import command_lines
+from strata.planning.plan import Plan
+from strata.run import session
 from strata.run.signals import Interrupts
+from strata.run.sites import in_lab, testbeds
 from strata.units import count, format_size, human_size, human_time
 
 # Families whose file is a program, and not a description that Strata reads.
@@ -134,9 +135,9 @@ def _of_file(call: Call, where: Testbed) -> list[str]:
 def _typed(made: Plan, stack: Stack, testbed: Testbed, drivers: Mapping[str, LayerDriver]) -> list[str]:
     """In the lab nothing is typed on this machine."""
     if testbed.kind != "lab":
-        return planning.commands(made, stack, drivers, "DIR/work")
+        return command_lines.of_visit(made, stack, drivers, "DIR/work")
     disks, work = in_lab.as_there(testbed, stack, made.disks)
-    return planning.commands(replace(made, disks=disks), stack, drivers, work)
+    return command_lines.of_visit(replace(made, disks=disks), stack, drivers, work)
 
 
 def _disk(disk: Disk, where: Testbed) -> str:

@@ -16,11 +16,11 @@ from strata.cli import kept, output, page_file
 from strata.cli.written import existing, text_of
 from strata.errors import BadInput, Problem
 from strata.model import Stack, View
+from strata.planning.plan import misplaced
 from strata.recipes import plan, shell
 from strata.recipes.formats import formats
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File
-from strata.run.plan import misplaced
 from strata.run.session import as_role_sizes
 from strata.store import ownership
 

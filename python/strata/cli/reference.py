@@ -12,7 +12,7 @@ from strata import layers, workloads
 from strata.cli import page_file
 from strata.errors import BadInput
 from strata.model import LayerInfo, Metric, Param, ParamType, Value, WorkloadInfo
-from strata.run import machine
+from strata.planning import machine_metrics
 from strata.units import format_percent, format_size, format_time
 
 Entry = LayerInfo | WorkloadInfo | Metric
@@ -31,7 +31,11 @@ def entries(what: str, name: str | None = None) -> list[Entry]:
         case "metrics":
             found = {
                 metric.name: metric
-                for metric in (*machine.HOST_METRICS, *machine.GUEST_METRICS, *machine.device_metrics("disk"))
+                for metric in (
+                    *machine_metrics.HOST_METRICS,
+                    *machine_metrics.GUEST_METRICS,
+                    *machine_metrics.device_metrics("disk"),
+                )
             }
             declared = [info.metrics for info in layers.catalogue().values()]
             declared += [info.metrics for info in workloads.catalogue().values()]

@@ -20,8 +20,10 @@ from strata.errors import BadInput, Refused
 from strata.lab import emulator
 from strata.model import Design, Rule, WorkloadView
 from strata.run import campaign as running
-from strata.run import in_lab, lock, parallel, session, testbeds, verify
+from strata.run import session, verify
+from strata.run.safety import lock
 from strata.run.signals import Interrupts
+from strata.run.sites import in_lab, parallel, testbeds
 from strata.store import database
 from strata.store.writer import Store
 from strata.units import human_size, parse_percent, parse_time

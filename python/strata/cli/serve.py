@@ -22,7 +22,7 @@ from strata.model import Kind
 from strata.probes import PREFIX
 from strata.report import comparison, factorial, joined, pages
 from strata.report.pages import Filter, Listed
-from strata.run import lock, shown
+from strata.run.safety import lock, run_directories
 from strata.store import reader
 from strata.text import one_line
 
@@ -103,7 +103,7 @@ class Site:
 
     def runs(self) -> dict[str, Path]:
         """What there is now: the directories given, or the runs in them, by short names that are unique."""
-        found = [run for directory in self._directories for run in shown.below(directory)]
+        found = [run for directory in self._directories for run in run_directories.below(directory)]
         # of `strata features`, which makes a run for each kind, by both names: "features/block"
         names = [
             "/".join(path.resolve().parts[-2:]) if path.name in list(Kind) else path.resolve().name for path in found
@@ -186,7 +186,7 @@ def _side_by_side(chosen: Mapping[str, Path], part: str, only: Mapping[str, str]
 
 def _checked(directory: Path) -> Path:
     """The directory of a run that may be shown. Raises Refused."""
-    reason = shown.reason_against(directory)
+    reason = run_directories.reason_against(directory)
     if reason is not None:
         raise Refused(reason)
     return directory

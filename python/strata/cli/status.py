@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import indent
 
 from strata.cli import output
-from strata.run import lock
+from strata.run.safety import lock
 from strata.store import reader
 from strata.units import count
 

@@ -9,7 +9,8 @@ import typer
 
 from strata.cli import output, watch
 from strata.lab.scratch import scratch
-from strata.run import lock, verify
+from strata.run import verify
+from strata.run.safety import lock
 from strata.run.signals import Interrupts
 from strata.store import reader
 from strata.units import count

@@ -3,7 +3,7 @@
 What differs from one file system to the next is passed in as data and functions; nothing is inherited.
 
 mkfs discards the whole device first where that is its default, and we leave it so, for that is what users get. Disks
-start every visit in the same state without it (strata/run/claims.py): `zpool create`, md, LVM and bcache discard
+start every visit in the same state without it (strata/run/safety/claims.py): `zpool create`, md, LVM and bcache discard
 nothing. `mkfs=` can turn it off, and it is off on what was written over on purpose (`Provides.in_use`).
 """
 

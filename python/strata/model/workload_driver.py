@@ -65,7 +65,7 @@ class Measured:
     extra: tuple[Metric, ...] = ()  # figures a user's script named itself
     notes: tuple[str, ...] = ()  # shown beside the trial
     pattern: AccessPattern | None = None
-    raw: Mapping[str, Any] | None = None  # what it was read from, by strata/run/records.py
+    raw: Mapping[str, Any] | None = None  # what it was read from, by strata/run/trials/records.py
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from strata.errors import BadInput, Problem
 from strata.judge.risks import documented_risks, sentence
 from strata.model import (
     Call,
-    Command,
     Completed,
     Instead,
     Kind,
@@ -28,9 +27,9 @@ from strata.model import (
     Provides,
     Stack,
     Staying,
-    Step,
     Value,
 )
+from strata.planning.layout import PlacedLayer, place_layer
 from strata.published.documented import Risk, documents
 from strata.text import one_line
 from strata.units import format_size
@@ -56,23 +55,6 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer, with all that its driver needs to be asked anything."""
-
-    node: Node
-    driver: LayerDriver
-    place: Place
-    below: tuple[Provides, ...]
-    provides: Provides
-
-    def steps(self) -> list[Step]:
-        return self.driver.plan_create(self.node.call, self.below, self.place)
-
-    def inspection(self) -> list[Command]:
-        return self.driver.plan_inspect(self.node.call, self.below, self.place)
-
-
-@dataclass(frozen=True, slots=True)
 class Recipe:
     """A stack on the devices given, before it is written in any format."""
 
@@ -81,7 +63,7 @@ class Recipe:
     directory: str
     mount: str  # where its file system will be, if it has one
     given: tuple[Given, ...]  # in the order in which the stack takes them
-    layers: tuple[Layer, ...]  # in the order of building
+    layers: tuple[PlacedLayer, ...]  # in the order of building
     above: tuple[Node, ...]  # what runs on it, bottom to top; not built here
     left_out: tuple[str, ...]  # conditions of the measurement
     notes: tuple[str, ...] = ()  # what the reader of the recipe has to know: where it was measured
@@ -293,10 +275,10 @@ def _laid_out(
     named: str,
     mounted: int | None,
     mount: str,
-) -> tuple[Layer, ...]:
+) -> tuple[PlacedLayer, ...]:
     """`mounted`: the number of the layer whose file system is to be at `mount`."""
     free = {role: [each for each in given if each.role == role] for role in {each.role for each in given}}
-    layers: list[Layer] = []
+    layers: list[PlacedLayer] = []
 
     def build(node: Node) -> Provides:
         below = tuple(build(lower) for lower in node.inputs)
@@ -318,11 +300,11 @@ def _laid_out(
             below = (Provides(Kind.GRANT, device.path, None, ours=False),)
         if wrong := driver.arity_reasons(node.call, len(below)):
             raise BadInput([Problem(reason) for reason in wrong])
-        provides = driver.provides(node.call, below, place)
+        layer = place_layer(node, driver, place, below)
         if Kind.GRANT in driver.info.accepts:
-            provides = replace(provides, size_bytes=device.size_bytes)
-        layers.append(Layer(node, driver, place, below, provides))
-        return provides
+            layer = replace(layer, provides=replace(layer.provides, size_bytes=device.size_bytes))
+        layers.append(layer)
+        return layer.provides
 
     build(base)
     return tuple(layers)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from strata.judge.risks import sentence
 from strata.layers import survivable
-from strata.recipes.plan import Layer, Recipe
+from strata.planning.layout import PlacedLayer
+from strata.recipes.plan import Recipe
 
 
 def remarks(recipe: Recipe) -> list[str]:
@@ -41,7 +42,7 @@ def risks(recipe: Recipe) -> list[str]:
     ]
 
 
-def _of(layer: Layer) -> list[str]:
+def _of(layer: PlacedLayer) -> list[str]:
     call = layer.node.call
     match call.name:
         case "lvmthin":
@@ -84,7 +85,7 @@ _IMAGE = (
 )
 
 
-def _pool(layer: Layer, kind: str) -> str:
+def _pool(layer: PlacedLayer, kind: str) -> str:
     """lvmthin(7) and lvmvdo(7), "Automatic extend" and "data usage"; dmeventd warns from 80 % on, in steps of 5."""
     pool = f"{layer.place.name}/pool"
     return (
@@ -95,7 +96,7 @@ def _pool(layer: Layer, kind: str) -> str:
     )
 
 
-def _failing(layer: Layer, recipe: Recipe) -> list[str]:
+def _failing(layer: PlacedLayer, recipe: Recipe) -> list[str]:
     """What warns of a failed disk of a redundant layer."""
     name = layer.node.call.name
     if name not in _FAILING or not survivable(layer.node, {each.node.call.name: each.driver for each in recipe.layers}):

@@ -13,11 +13,13 @@ from strata.campaign import Campaign, as_file, differences
 from strata.design import choice
 from strata.errors import BadInput, NothingToRun, Problem, Refused, UndoFailed
 from strata.model import Disk, Facts, LayerDriver, Rule
-from strata.run import devices, parallel, testbeds, visit
-from strata.run.parallel import Worker
-from strata.run.plan import Plan
+from strata.planning.plan import Plan
 from strata.run.progress import Decided, Listener, Noted, Progress, RunStarted, VisitEnded, VisitStarted
+from strata.run.safety import devices
 from strata.run.signals import Interrupts
+from strata.run.sites import parallel, testbeds
+from strata.run.sites.parallel import Worker
+from strata.run.visits import visit
 from strata.store import database, reader
 from strata.store.writer import PlannedVisit, Store
 

@@ -11,11 +11,13 @@ from strata.campaign import Campaign
 from strata.errors import BadInput, CommandFailed, Problem, Refused
 from strata.hosts.base import Host
 from strata.model import Command, Disk, Facts, Testbed
-from strata.run import claims, directories, features, files
-from strata.run import plan as planning
+from strata.planning import lab_features, user_directory
+from strata.planning import plan as planning
+from strata.planning.plan import Plan
+from strata.planning.resources import Resources
 from strata.run.campaign import Order
-from strata.run.plan import Plan
-from strata.run.sites import Sites
+from strata.run.safety import claims, directories, files
+from strata.run.sites.site import Sites
 from strata.units import format_size, parse_size
 
 # The lab has no disks but those that it makes.
@@ -101,7 +103,9 @@ def look(sites: Sites, campaign: Campaign, given: Devices) -> Look:
             replace(disk, size_bytes=usable.size_bytes)
             for disk, usable in zip(given.claimed, claims.claim(host, given.claimed, given.wipe), strict=True)
         )
-        paths = sorted({path for stack in campaign.stacks for path in directories.all_of(stack) if path[:1] == "/"})
+        paths = sorted(
+            {path for stack in campaign.stacks for path in user_directory.paths_of(stack) if path[:1] == "/"}
+        )
         own = {path: directories.look(host, path) for path in paths}
         refused = [(call, _refusal(host, command)) for call, workload in loads for command in workload.checks(call)]
         unreadable = files.unreadable(host, campaign.stacks, drivers)
@@ -112,25 +116,23 @@ def look(sites: Sites, campaign: Campaign, given: Devices) -> Look:
             machines[variant] = sites.describe(host.facts(tools, sites.work_dir))
     guests = None
     if any(drivers[name].info.starts_guest for name in _layer_names(campaign)):
-        if features.lab_guests(campaign):
-            guests = sites.guests(tools, features.of_guests(campaign))
+        if lab_features.lab_guests(campaign):
+            guests = sites.guests(tools, lab_features.of_guests(campaign))
         else:
             guests = sites.own_guests(facts)
         if guests.facts is not None and guests.facts.caveats:
             facts = replace(facts, caveats=tuple(dict.fromkeys((*facts.caveats, *guests.facts.caveats))))
             machines[variants[0]] = facts
-    plan = planning.make(
-        campaign.stacks,
-        loads,
-        drivers,
-        facts,
-        planning.disks_for(campaign.stacks, campaign.disks, claimed),
-        campaign.memory_bytes,
-        own,
-        {stack.text: machines[sites.variant(stack)] for stack in campaign.stacks} if len(variants) > 1 else None,
-        guests,
-        unreadable,
+    resources = Resources(
+        facts=facts,
+        disks=planning.disks_for(campaign.stacks, campaign.disks, claimed),
+        memory_budget_bytes=campaign.memory_bytes,
+        directories=own,
+        others={stack.text: machines[sites.variant(stack)] for stack in campaign.stacks} if len(variants) > 1 else {},
+        guests=guests,
+        unreadable=unreadable,
     )
+    plan = planning.make(campaign.stacks, loads, drivers, resources)
     problems = [Problem(why, where=call.text) for call, why in refused if why]
     if problems:
         raise BadInput(problems)

@@ -13,9 +13,10 @@ from strata.campaign import Campaign, differences
 from strata.errors import BadInput, Refused
 from strata.lab import emulator
 from strata.run import campaign as running
-from strata.run import parallel, session, testbeds
+from strata.run import session
 from strata.run.progress import Listener
 from strata.run.signals import Interrupts
+from strata.run.sites import parallel, testbeds
 from strata.store import reader
 
 

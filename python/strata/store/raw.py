@@ -16,7 +16,7 @@ from strata.errors import StoreError
 from strata.store import samples
 
 Part = Mapping[str, Any]
-"""Of one load: see `strata/run/records.py`."""
+"""Of one load: see `strata/run/trials/records.py`."""
 
 VERSION = 1
 MOST_BYTES = 400 << 10  # of one file

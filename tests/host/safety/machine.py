@@ -19,7 +19,7 @@ import pytest
 from strata.errors import Refused
 from strata.hosts.local import LocalHost
 from strata.model import Disk
-from strata.run import claims
+from strata.run.safety import claims
 
 MIB = 1 << 20
 _BLOCK = 1 << 16

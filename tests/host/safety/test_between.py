@@ -10,7 +10,7 @@ import pytest
 
 from strata.errors import Refused
 from strata.model import Disk
-from strata.run import claims
+from strata.run.safety import claims
 
 from .contents import MIB, TEXT, at
 from .machine import STRATA, Device, Machine, output, strata, untouched

@@ -12,7 +12,7 @@ import pytest
 
 from strata.hosts.local import LocalHost
 from strata.model import Command, Completed, Disk
-from strata.run import claims
+from strata.run.safety import claims
 
 from .contents import MIB, TEXT, at
 from .machine import Device, Machine, output, signatures, strata, untouched

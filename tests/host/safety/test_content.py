@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import Refused
-from strata.run import claims, device_use
+from strata.run.safety import claims, device_use
 
 from .contents import HELD, MIB, NOISE, SIGNED, at
 from .machine import Device, Machine, output, signatures, untouched

@@ -10,8 +10,8 @@ import pytest
 
 from strata.errors import Refused
 from strata.model import Disk, Stack
-from strata.run import claims
-from strata.run.sites import LastingSites
+from strata.run.safety import claims
+from strata.run.sites.site import LastingSites
 from strata.store import reader
 
 from .contents import TEXT, at

@@ -19,10 +19,10 @@ from strata.hosts.local import LocalHost, engine_path
 from strata.hosts.served import ServedHost
 from strata.hosts.stdio import StdioChannel
 from strata.model import Command, Stack, Testbed
-from strata.run import machine_lock, sites, testbeds
 from strata.run.progress import Noted, Progress
 from strata.run.signals import Interrupts
-from strata.run.sites import LastingSites
+from strata.run.sites import machine_lock, site, testbeds
+from strata.run.sites.site import LastingSites
 from strata.store.writer import Store
 
 pytestmark = pytest.mark.host
@@ -137,7 +137,7 @@ def test_a_folder_that_goes_before_the_lock_is_made_is_made_again(
 def lock_of_runs(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs take the lock of this test, not that of the machine."""
     held = machine_lock.held
-    monkeypatch.setattr(sites.machine_lock, "held", lambda host, name, say: held(host, name, say, folder))
+    monkeypatch.setattr(site.machine_lock, "held", lambda host, name, say: held(host, name, say, folder))
 
 
 @pytest.mark.usefixtures("lock_of_runs")

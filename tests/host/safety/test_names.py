@@ -8,7 +8,8 @@ import pytest
 
 from strata.errors import BadInput
 from strata.model import Disk, Testbed
-from strata.run import claims, session
+from strata.run import session
+from strata.run.safety import claims
 
 from .machine import MIB, Machine, output, untouched
 

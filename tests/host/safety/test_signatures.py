@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import Refused
-from strata.run import claims
+from strata.run.safety import claims
 
 from . import superblocks
 from .machine import MIB, Device, Machine, output, signatures, untouched

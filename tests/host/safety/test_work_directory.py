@@ -11,7 +11,7 @@ import pytest
 from strata import campaign, layers
 from strata.errors import Refused
 from strata.hosts.local import LocalHost
-from strata.run.sites import LastingSites
+from strata.run.sites.site import LastingSites
 
 pytestmark = [pytest.mark.host, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 

@@ -22,9 +22,9 @@ from strata.campaign import parse_stacks
 from strata.errors import BadInput
 from strata.layers import catalogue, drivers, survivable
 from strata.model import Facts, Metric, Outcome, Skipped, Stack, TrialResult, View, WorkloadView
+from strata.planning import plan
 from strata.published.documented import documents
 from strata.report import advice as report
-from strata.run import plan
 
 from .views import empty
 

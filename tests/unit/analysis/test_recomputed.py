@@ -13,8 +13,9 @@ from tests.fake_host import FakeHost
 from strata.analysis import recomputed
 from strata.errors import StoreError
 from strata.model import Call, Command, Kind, Measured, Outcome, Target, TrialOutput, TrialPlan, TrialResult
-from strata.run import machine, records, trial, trial_steps
-from strata.run.outside import Outside, Watched
+from strata.planning import trial_steps
+from strata.run.trials import machine_samples, records, trial
+from strata.run.trials.outside import Outside, Watched
 from strata.store import raw
 from strata.workloads import _fio_json, find
 
@@ -46,7 +47,10 @@ def part(**changes: Any) -> dict[str, Any]:
 
 def stored(**changes: float) -> TrialResult:
     measured = _fio_json.read(TrialOutput(0, 1e6, "", "", {"fio.json": FIO.read_text()}))
-    figures = {**measured.metrics, **machine.figures(machine.parse(samples()), [("disk", "d0")], measured)}
+    figures = {
+        **measured.metrics,
+        **machine_samples.figures(machine_samples.parse(samples()), [("disk", "d0")], measured),
+    }
     return TrialResult(1, "a", 0, 0, "w", Outcome.OK, None, 0.0, 31.0, {**figures, **changes}, {}, (), ())
 
 
@@ -90,8 +94,8 @@ def test_only_a_trial_whose_warm_up_was_cut_may_have_the_mean_of_its_last_second
 
 def busy(rows: list[dict[str, Any]], devices: list[tuple[str, str]] | None = None) -> dict[str, float]:
     header, end = {"started_unix_s": 1000.0}, {"end": True, "wall_s": 1.0}
-    found = machine.parse("\n".join(map(json.dumps, (header, *rows, end))))
-    return machine.figures(found, devices or [("disk", "d0")], Measured({}))
+    found = machine_samples.parse("\n".join(map(json.dumps, (header, *rows, end))))
+    return machine_samples.figures(found, devices or [("disk", "d0")], Measured({}))
 
 
 def test_the_window_of_a_load_is_cut_out_again_from_all_that_was_sampled() -> None:
@@ -110,7 +114,7 @@ def test_the_window_of_a_load_is_cut_out_again_from_all_that_was_sampled() -> No
 
 def test_the_machine_that_carries_a_guest_is_cut_by_both_clocks() -> None:
     rows = tuple(json.loads(line) for line in samples().splitlines()[1:-1])
-    seen = machine.Samples({"started_unix_s": 5000.0}, rows, {"wall_s": 30.0})
+    seen = machine_samples.Samples({"started_unix_s": 5000.0}, rows, {"wall_s": 30.0})
     outside = Outside(FakeHost(), [("disk", "/dev/x")], (), "/visit")
     kept = records.of_outside(outside, Watched(seen, seen), 4000.0)
     half = replace(stored(), metrics=busy(list(rows[:2])))

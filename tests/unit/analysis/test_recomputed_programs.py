@@ -10,10 +10,10 @@ from tests.fake_host import FakeHost
 
 from strata.analysis import raw_machines, raw_programs
 from strata.model import Call, Guest, GuestImage, Outcome, TrialOutput
-from strata.run import caches, machine, merging, records
-from strata.run.outside import Outside, Watched
-from strata.run.together import Together
-from strata.run.trial import Trial
+from strata.run.trials import caches, machine_samples, merging, records
+from strata.run.trials.outside import Outside, Watched
+from strata.run.trials.together import Together
+from strata.run.trials.trial import Trial
 from strata.workloads import find
 
 FIO = {
@@ -138,8 +138,8 @@ def test_the_process_of_a_guest_is_read_from_the_machine_that_started_it() -> No
     def rows(spent_s: float) -> tuple[dict[str, Any], ...]:
         return tuple({"t_s": float(t), "processes": {"g1": spent_s * t}} for t in range(5))
 
-    there = machine.Samples({"started_unix_s": 1000.0}, rows(1.0), {"wall_s": 4.0})
-    starter = machine.Samples({"started_unix_s": 500.0}, rows(0.5), {"wall_s": 4.0})
+    there = machine_samples.Samples({"started_unix_s": 1000.0}, rows(1.0), {"wall_s": 4.0})
+    starter = machine_samples.Samples({"started_unix_s": 500.0}, rows(0.5), {"wall_s": 4.0})
     outside = Outside(FakeHost(), (), (Guest("g1", "/g1", GuestImage("/image")),), "/visit")
     for watched, spent in ((Watched(there, there), 2.0), (Watched(there, starter), 1.0)):
         began = watched.starter.header["started_unix_s"] + 1.0

@@ -9,7 +9,7 @@ import pytest
 from strata import layers, workloads
 from strata.cli import doctor
 from strata.model import Facts
-from strata.run import plan as planning
+from strata.planning import plan as planning
 
 OWN = "vm(image=/PATH, key=/PATH, os={linux, windows})"
 TOOLS = planning.tools(layers.drivers().values(), workloads.workloads().values())

@@ -15,8 +15,10 @@ from strata import layers, workloads
 from strata.campaign import Campaign
 from strata.cli.plan import plan
 from strata.cli.written import Where, campaign
-from strata.run import plan as planning
-from strata.run import session, testbeds
+from strata.planning import plan as planning
+from strata.planning.resources import Resources
+from strata.run import session
+from strata.run.sites import testbeds
 
 SENTENCE = "hdd: the campaign's size 10G is not used: its disks are the devices given"
 
@@ -32,7 +34,8 @@ def _no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         claimed = [replace(disk, size_bytes=20 << 30) for disk in given.claimed]
         disks = planning.disks_for(campaign.stacks, campaign.disks, claimed)
         loads = [(call, workloads.find(call)) for call in campaign.workloads]
-        return session.Look(planning.make(campaign.stacks, loads, layers.drivers(), facts, disks, None), facts, {})
+        made = planning.make(campaign.stacks, loads, layers.drivers(), Resources(facts, disks))
+        return session.Look(made, facts, {})
 
     monkeypatch.setattr(testbeds, "sites", sites)
     monkeypatch.setattr(session, "look", look)

@@ -13,12 +13,13 @@ from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.cli import report, status, verdict
 from strata.model import Command, Rule
+from strata.planning import plan as planning
+from strata.planning.resources import Resources
 from strata.report import html, markdown
 from strata.run import campaign as running
-from strata.run import plan as planning
-from strata.run.parallel import Worker
 from strata.run.signals import Interrupts
-from strata.run.sites import LastingSites
+from strata.run.sites.parallel import Worker
+from strata.run.sites.site import LastingSites
 from strata.store import reader
 
 pytestmark = pytest.mark.slow
@@ -46,7 +47,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     drivers = layers.drivers()
     facts = host.facts((), "/")
     loads = [(call, workloads.find(call)) for call in campaign.workloads]
-    plan = planning.make(campaign.stacks, loads, drivers, facts, (), None)
+    plan = planning.make(campaign.stacks, loads, drivers, Resources(facts, ()))
     assert len(plan.runnable) == COUNT
     order = running.Order(campaign, plan, Rule(rounds=ROUNDS), facts, {"strata": "test"}, frozenset())
     made = tmp_path_factory.mktemp("many") / "run"

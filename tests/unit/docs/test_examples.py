@@ -10,10 +10,11 @@ import pytest
 from strata import layers, workloads
 from strata.cli import written
 from strata.model import Facts, GuestImage
-from strata.run import beside, directories, session
-from strata.run import plan as planning
-from strata.run.directories import Directory
-from strata.run.sites import GuestLook
+from strata.planning import guest_places, user_directory
+from strata.planning import plan as planning
+from strata.planning.resources import GuestResources, Resources
+from strata.planning.user_directory import UserDirectory
+from strata.run import session
 
 from .test_documents import COMMANDS, TYPED, Fence, continues, read_campaign
 
@@ -53,20 +54,26 @@ def planned(fence: Fence, argv: list[str]) -> planning.Plan:
     said: dict[str, Any] = command.make_context(argv[1], argv[2:]).params
     where = written.Where(said["on"], said["clock"], said["debian"], said["kernel"])
     campaign = read_campaign(said["what"], said["workload"], fence, said["profile"])
-    campaign = beside.fitted(written._with_disks(written._placed(campaign, where), said["size"], where), nested=False)
+    campaign = guest_places.fitted(
+        written._with_disks(written._placed(campaign, where), said["size"], where), nested=False
+    )
     given = session.devices(said["device"], said["wipe"], campaign.testbed)
     claimed = [replace(disk, size_bytes=1 << 40) for disk in given.claimed]
-    own = {path: Directory((), 1 << 40, "ext4") for path in filter(None, map(directories.of, campaign.stacks))}
-    guests = GuestLook((), GuestImage("/guests"), MACHINE, 64 << 30, ports=campaign.testbed.kind == "lab")
+    own = {
+        path: UserDirectory((), 1 << 40, "ext4") for path in filter(None, map(user_directory.path_of, campaign.stacks))
+    }
+    guests = GuestResources((), GuestImage("/guests"), MACHINE, 64 << 30, ports=campaign.testbed.kind == "lab")
     return planning.make(
         campaign.stacks,
         [(call, workloads.find(call)) for call in campaign.workloads],
         layers.drivers(),
-        MACHINE,
-        planning.disks_for(campaign.stacks, campaign.disks, claimed),
-        campaign.memory_bytes,
-        own,
-        guests=guests,
+        Resources(
+            MACHINE,
+            planning.disks_for(campaign.stacks, campaign.disks, claimed),
+            campaign.memory_bytes,
+            own,
+            guests=guests,
+        ),
     )
 
 

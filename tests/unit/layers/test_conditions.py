@@ -13,7 +13,7 @@ from strata.errors import BadInput
 from strata.layers import catalogue, drivers
 from strata.layers._on_data import OnData
 from strata.model import Completed, Disk, Kind, Metered, Provides, Step, Value
-from strata.run import layout
+from strata.planning import layout
 
 from .layer_cases import ABILITIES, PLACE, below, captured, captured_figures, facts, spec
 

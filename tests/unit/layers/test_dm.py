@@ -11,7 +11,7 @@ from strata.campaign import parse_stacks
 from strata.errors import BadInput
 from strata.layers import catalogue, drivers
 from strata.model import Completed, Disk, Metered, Value
-from strata.run.layout import lay_out
+from strata.planning.layout import lay_out
 
 from .layer_cases import PLACE, below, captured, facts, spec
 

@@ -11,7 +11,7 @@ from strata.campaign import parse_stacks
 from strata.errors import BadInput
 from strata.layers import catalogue, drivers
 from strata.model import Disk, Kind, Value
-from strata.run import layout
+from strata.planning import layout
 
 from .layer_cases import PLACE, below, captured, captured_figures, facts, spec
 

@@ -8,7 +8,7 @@ import pytest
 
 from strata.layers import drivers
 from strata.model import Command, GuestImage, Kind, Provides, TrialPlan, Value
-from strata.run import machine, trial_steps
+from strata.planning import machine_metrics, trial_steps
 
 from .layer_cases import PLACE, facts, spec
 
@@ -36,7 +36,7 @@ def test_the_processor_time_of_its_qemu_is_sampled_during_a_trial() -> None:
     about = ("strata-engine", [], load, trial_steps.target_on(windows), "/scratch")
     planned = trial_steps.trial_steps(*about, inside=windows.inside, pid_file=windows.pid_file)
     words = planned.measure.argv
-    assert words[words.index("--process") + 1] == f"{machine.OWN_QEMU}={PLACE.dir}/pid"
+    assert words[words.index("--process") + 1] == f"{machine_metrics.OWN_QEMU}={PLACE.dir}/pid"
     assert "--process" not in trial_steps.trial_steps(*about, inside=windows.inside).measure.argv
 
 

@@ -7,7 +7,7 @@ import pytest
 from strata.campaign import parse_stacks
 from strata.layers import catalogue, drivers
 from strata.model import Kind, Value
-from strata.run.layout import lay_out
+from strata.planning.layout import lay_out
 
 from .layer_cases import PLACE, captured, facts, spec
 

@@ -20,11 +20,12 @@ from strata import layers, workloads
 from strata.analysis import rank
 from strata.analysis.noise import Noise
 from strata.model import Command, Rule
+from strata.planning import plan as planning
+from strata.planning.resources import Resources
 from strata.run import campaign as running
-from strata.run import plan as planning
-from strata.run.parallel import Worker
 from strata.run.signals import Interrupts
-from strata.run.sites import LastingSites
+from strata.run.sites.parallel import Worker
+from strata.run.sites.site import LastingSites
 from strata.store import reader
 
 # Two names for one thing. A visit of the notes' machine takes 20 s to build and 60 s to measure.
@@ -58,7 +59,7 @@ def called_different(seed: int, rounds: int, directory: Path) -> bool:
     drivers = layers.drivers()
     loads = [(call, workloads.find(call)) for call in campaign.workloads]
     facts = host.facts((), "/")
-    plan = planning.make(campaign.stacks, loads, drivers, facts, (), None)
+    plan = planning.make(campaign.stacks, loads, drivers, Resources(facts, ()))
     order = running.Order(campaign, plan, Rule(rounds=rounds), facts, {"strata": "test"}, frozenset())
     store = running.create(directory, order, 0.0)
     try:

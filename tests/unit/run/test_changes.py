@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.machine_facts import FACTS
 
 from strata import campaign as campaigns
 from strata import layers, workloads
@@ -17,7 +18,6 @@ from strata.store import reader
 from strata.store.writer import Store
 
 from .test_designs import Machine
-from .test_plan import FACTS
 
 LAB = {"lab 13": "image", "lab 13 machine": "key", "fio": "3.39"}
 

@@ -12,7 +12,7 @@ from tests.fake_host import FakeHost
 
 from strata.errors import CommandFailed, Refused
 from strata.model import Command, Completed, Disk
-from strata.run import claims
+from strata.run.safety import claims
 
 GIB = 1 << 30
 
@@ -90,7 +90,7 @@ def reasons(answers: Mapping[str, Answer], *names: str, wipe: tuple[str, ...] = 
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What was waited for, instead of waiting."""
     waited: list[float] = []
-    monkeypatch.setattr("strata.run.claims.time.sleep", waited.append)
+    monkeypatch.setattr("strata.run.safety.claims.time.sleep", waited.append)
     return waited
 
 

@@ -17,12 +17,13 @@ from strata.analysis import checks, doubts
 from strata.analysis.evidence import CERTIFYING
 from strata.analysis.modelled import ranking
 from strata.model import Command, Design, Rule, View
+from strata.planning import plan as planning
+from strata.planning.resources import Resources
 from strata.run import campaign as running
-from strata.run import plan as planning
-from strata.run.parallel import Worker
 from strata.run.progress import Decided, VisitEnded, VisitStarted
 from strata.run.signals import Interrupts
-from strata.run.sites import LastingSites
+from strata.run.sites.parallel import Worker
+from strata.run.sites.site import LastingSites
 from strata.store import reader
 from strata.store.writer import Store
 
@@ -73,7 +74,7 @@ class Machine:
         drivers = layers.drivers()
         loads = [(call, workloads.find(call)) for call in self.campaign.workloads]
         facts = host.facts((), "/")
-        plan = planning.make(self.campaign.stacks, loads, drivers, facts, (), None)
+        plan = planning.make(self.campaign.stacks, loads, drivers, Resources(facts, ()))
         order = running.Order(self.campaign, plan, rule, facts, self.versions, frozenset())
         there = (self.directory / "strata.db").exists()
         store = Store.resume(self.directory) if there else running.create(self.directory, order, 0.0)

@@ -9,18 +9,19 @@ from strata import campaign as campaigns
 from strata import layers
 from strata.errors import CommandTimedOut
 from strata.model import Command, Completed
-from strata.run import directories
-from strata.run.directories import Directory
+from strata.planning import user_directory
+from strata.planning.user_directory import UserDirectory
+from strata.run.safety import directories
 
 
 def test_what_it_lies_on_and_its_room() -> None:
     said = "free=  1048576\nfilesystem=btrfs\ndevice=/dev/sda\ndevice=/dev/sdb\n"
-    assert directories.read("/srv", said) == Directory((), 1048576, "btrfs", ("/dev/sda", "/dev/sdb"))
+    assert directories.read("/srv", said) == UserDirectory((), 1048576, "btrfs", ("/dev/sda", "/dev/sdb"))
 
 
 def test_what_the_machine_does_not_say_is_not_known() -> None:
-    assert directories.read("/srv", "free=-\nfilesystem=\n") == Directory()
-    assert directories.read("/srv", "") == Directory()
+    assert directories.read("/srv", "free=-\nfilesystem=\n") == UserDirectory()
+    assert directories.read("/srv", "") == UserDirectory()
 
 
 def test_a_directory_that_is_missing_or_closed_has_a_reason() -> None:
@@ -39,11 +40,11 @@ def test_a_machine_that_hangs_on_it_is_a_reason_and_not_a_crash() -> None:
 
 def test_the_directory_that_a_stack_stands_on() -> None:
     own, built = campaigns.parse_stacks("{existing(/srv) | dir(a), disk | ext4}", layers.catalogue())
-    assert directories.of(own) == "/srv"
-    assert directories.of(built) is None
+    assert user_directory.path_of(own) == "/srv"
+    assert user_directory.path_of(built) is None
     text = "(existing(/a) | raw(size=1G) | qsd) + (existing(/b) | raw(size=1G) | qsd) | md(raid1) | ext4"
     (joined,) = campaigns.parse_stacks(text, layers.catalogue())
-    assert directories.all_of(joined) == ["/a", "/b"]
+    assert user_directory.paths_of(joined) == ["/a", "/b"]
 
 
 @pytest.mark.parametrize("filesystem", ["proc", "sysfs", "cgroup2", "configfs", "tracefs", "devtmpfs", "autofs"])

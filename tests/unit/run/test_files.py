@@ -10,7 +10,8 @@ from strata import campaign as campaigns
 from strata import layers
 from strata.errors import CommandTimedOut
 from strata.model import Command, Completed, Stack
-from strata.run import files
+from strata.planning import user_files
+from strata.run.safety import files
 
 OWN = "disk | vm(image=/a.qcow2, key=/k)"
 
@@ -21,7 +22,7 @@ def stacks(text: str) -> Sequence[Stack]:
 
 def test_the_files_that_a_stack_names() -> None:
     (own,) = stacks("disk | vm(image=/a.qcow2, key=k)")
-    assert [(call.name, name, path) for call, name, path in files.named(own, layers.drivers())] == [
+    assert [(call.name, name, path) for call, name, path in user_files.user_files(own, layers.drivers())] == [
         ("vm", "image", "/a.qcow2")  # a relative path is the driver's to refuse
     ]
 

@@ -12,13 +12,14 @@ from strata import campaign as campaigns
 from strata import layers
 from strata.errors import CommandFailed, GuestLost, HostLost, VisitFailed
 from strata.model import BOOT_TIME, Call, Command, Completed, Disk, Step
-from strata.run import guests, layout, visit
-from strata.run.guests import Machines
-from strata.run.layout import Placed
-from strata.run.outside import Outside
+from strata.planning import layout
+from strata.planning.layout import PlacedLayer
+from strata.run.trials.outside import Outside
+from strata.run.visits import guests, visit
+from strata.run.visits.guests import Machines
 from strata.workloads import find
 
-from .test_at_once import Journal
+from .test_concurrently import Journal
 
 UUID = "0123456789abcdef0123456789abcdef"
 
@@ -55,7 +56,7 @@ TWO = "ssd | ext4 | tenants(2) | raw(size=300M) | vm | xfs"
 
 
 @pytest.fixture
-def two(monkeypatch: pytest.MonkeyPatch) -> tuple[Machines, Host, Journal, list[Placed], layout.Layout]:
+def two(monkeypatch: pytest.MonkeyPatch) -> tuple[Machines, Host, Journal, list[PlacedLayer], layout.Layout]:
     """The machines of a stack with two guests, none of them up yet; and the layers that start them."""
     monkeypatch.setattr(guests, "GuestHost", Host)
     laid, outer, store = laid_out(TWO), Host(), Journal()
@@ -67,7 +68,7 @@ def two(monkeypatch: pytest.MonkeyPatch) -> tuple[Machines, Host, Journal, list[
     return machines, outer, store, placed, laid
 
 
-Two = tuple[Machines, Host, Journal, list[Placed], layout.Layout]
+Two = tuple[Machines, Host, Journal, list[PlacedLayer], layout.Layout]
 
 
 def test_a_guest_is_opened_once_when_its_layer_was_built(two: Two) -> None:

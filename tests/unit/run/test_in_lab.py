@@ -9,6 +9,7 @@ from typing import Literal, cast
 
 import pytest
 from tests.fake_host import FakeHost
+from tests.machine_facts import FACTS
 
 from strata import campaign as campaigns
 from strata import layers, workloads
@@ -16,11 +17,10 @@ from strata.errors import BadInput, Refused
 from strata.lab.machine import SavedState
 from strata.lab.qemu import MachineSpec
 from strata.model import Disk, GuestImage, Testbed
-from strata.run import in_lab, session
-from strata.run.in_lab import EXACT, NOT_QUITE, SEVERAL, LabSites, as_there, unbuilt
-from strata.run.sites import GuestLook
-
-from .test_plan import FACTS
+from strata.planning.resources import GuestResources
+from strata.run import session
+from strata.run.sites import in_lab
+from strata.run.sites.in_lab import EXACT, NOT_QUITE, SEVERAL, LabSites, as_there, unbuilt
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_lab_has_no_disk_of_the_users(clock: Literal["virtual", "real"], next_
 
 
 def test_guests_beside_a_lab_machine_share_what_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = GuestLook((), GuestImage("/guests"), FACTS, 64 << 30)
+    seen = GuestResources((), GuestImage("/guests"), FACTS, 64 << 30)
     monkeypatch.setattr(in_lab, "look_at_guests", lambda *about: seen)
     sites = opened("disk | ext4", "real")
     look = sites.guests((), frozenset())
@@ -157,7 +157,7 @@ def test_guests_beside_a_lab_machine_share_what_it_leaves(monkeypatch: pytest.Mo
         taken_bytes=sites.testbed.memory_bytes + in_lab._OVERHEAD_BYTES,
         ports=True,
     )
-    none = GuestLook(("no QEMU",))
+    none = GuestResources(("no QEMU",))
     monkeypatch.setattr(in_lab, "look_at_guests", lambda *about: none)
     assert sites.guests((), frozenset()) == none
 

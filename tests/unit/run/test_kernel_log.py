@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.fake_host import FakeHost
 
 from strata.model import Command, Completed
-from strata.run import kernel_log
+from strata.run.visits import kernel_log
 
 # as Linux 6.12 prints them
 LOG = """\

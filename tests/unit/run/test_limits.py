@@ -7,8 +7,9 @@ import pytest
 from strata import campaign as campaigns
 from strata import layers
 from strata.model import Disk, GuestImage, Outcome
-from strata.run import layout, limits
-from strata.run.trial import Trial
+from strata.planning import layout
+from strata.run.trials import limits
+from strata.run.trials.trial import Trial
 
 DISKS = (Disk("disk", 8 << 30), Disk("disk", 8 << 30))
 

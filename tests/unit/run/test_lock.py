@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import Refused
-from strata.run import lock
+from strata.run.safety import lock
 from strata.store import ownership
 
 

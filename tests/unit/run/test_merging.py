@@ -8,9 +8,10 @@ import pytest
 
 from strata import workloads
 from strata.model import Metric, Outcome
-from strata.run import machine, merging
-from strata.run.together import Together
-from strata.run.trial import Trial
+from strata.planning import machine_metrics
+from strata.run.trials import merging
+from strata.run.trials.together import Together
+from strata.run.trials.trial import Trial
 from strata.workloads import _fio_json, container_neighbours
 
 
@@ -108,4 +109,4 @@ def test_the_rules_of_all_workloads_fit_their_figures() -> None:
             assert metric.merge == "smallest", metric
         if metric.unit in {"IOPS", "1/s"} and not {"p50", "min", "max"} & set(parts):
             assert metric.merge == "sum", metric
-    assert machine.merge_of("disk.reads") == "sum"
+    assert machine_metrics.merge_of("disk.reads") == "sum"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from strata.model import Metric, Outcome
-from strata.run import neighbours
-from strata.run.trial import Trial
+from strata.planning import measuring_order
+from strata.run.trials import neighbours
+from strata.run.trials.trial import Trial
 
 IOPS = Metric("iops", "IOPS", "higher")
 LATENCY = Metric("p99_ms", "ms", "lower")
@@ -34,12 +35,12 @@ def apart(**figures: dict[int, float]) -> neighbours.Figures:
     ],
 )
 def test_who_is_measured_by_himself(asked: str, groups: list[tuple[int, ...]]) -> None:
-    assert list(neighbours.groups_of(asked, (1, 2, 3))) == groups
+    assert list(measuring_order.groups_of(asked, (1, 2, 3))) == groups
 
 
 def test_two_are_a_pair_already_and_one_is_alone_already() -> None:
-    assert list(neighbours.groups_of("pairs", (1, 4))) == [(1,), (4,)]
-    assert list(neighbours.groups_of("alone", (1,))) == []
+    assert list(measuring_order.groups_of("pairs", (1, 4))) == [(1,), (4,)]
+    assert list(measuring_order.groups_of("alone", (1,))) == []
 
 
 # Jain's paper: the index is 1 when all have the same, k/n when k of n have all there is.

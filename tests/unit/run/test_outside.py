@@ -9,7 +9,7 @@ from tests.fake_host import FakeHost
 
 from strata.errors import Interrupted
 from strata.model import Command, Completed, Guest, GuestImage, Measured
-from strata.run.outside import QEMU, Outside
+from strata.run.trials.outside import QEMU, Outside
 
 
 class Signalled(FakeHost):

@@ -9,16 +9,16 @@ from typing import Literal
 
 import pytest
 from tests.fake_host import FakeHost
+from tests.machine_facts import FACTS
 
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.errors import HostLost, Refused
 from strata.lab import emulator
 from strata.model import Testbed
-from strata.run import features, in_lab
-from strata.run.sites import ONLY_HERE, LastingSites
-
-from .test_plan import FACTS
+from strata.planning import lab_features
+from strata.run.sites import in_lab
+from strata.run.sites.site import ONLY_HERE, LastingSites
 
 OWN = "disk | vm(image=/a.qcow2, key=/k)"
 
@@ -31,7 +31,7 @@ def campaign(stacks: str) -> campaigns.Campaign:
 
 @pytest.mark.parametrize(("stacks", "lab"), [(OWN, False), (f"{{{OWN}, disk | vm}}", True), ("disk | vm | ext4", True)])
 def test_the_lab_is_for_guests_that_start_from_it(stacks: str, lab: bool) -> None:
-    assert features.lab_guests(campaign(stacks)) is lab
+    assert lab_features.lab_guests(campaign(stacks)) is lab
 
 
 @pytest.mark.parametrize("accel", ["kvm", "tcg"])

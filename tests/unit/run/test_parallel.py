@@ -15,13 +15,14 @@ from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.errors import BadInput, HostLost, Interrupted, Refused
 from strata.model import Command, Rule, Testbed
+from strata.planning import plan as planning
+from strata.planning.resources import Resources
 from strata.run import campaign as running
-from strata.run import parallel
-from strata.run import plan as planning
-from strata.run.parallel import Worker
 from strata.run.progress import Progress, TrialEnded, VisitEnded, VisitStarted
 from strata.run.signals import Interrupts
-from strata.run.sites import LastingSites
+from strata.run.sites import parallel
+from strata.run.sites.parallel import Worker
+from strata.run.sites.site import LastingSites
 from strata.store import reader
 
 STACKS = "existing(/srv) | null({a, b, c, d, e, f})"
@@ -89,7 +90,7 @@ def run(directory: Path, number: int, told: list[Progress]) -> None:
     drivers = layers.drivers()
     loads = [(call, workloads.find(call)) for call in campaign.workloads]
     facts = host().facts((), "/")
-    plan = planning.make(campaign.stacks, loads, drivers, facts, (), None)
+    plan = planning.make(campaign.stacks, loads, drivers, Resources(facts, ()))
     order = running.Order(campaign, plan, Rule(rounds=2), facts, {"strata": "test"}, frozenset())
     store = running.create(directory, order, 0.0)
     try:

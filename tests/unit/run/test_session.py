@@ -10,7 +10,7 @@ from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.model import Facts
 from strata.run import session
-from strata.run.sites import LastingSites
+from strata.run.sites.site import LastingSites
 
 
 class Measured(FakeHost):

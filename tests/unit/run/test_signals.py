@@ -37,9 +37,9 @@ from strata.model import (
     TrialPlan,
     WorkloadInfo,
 )
-from strata.run import visit
 from strata.run.signals import Interrupts
-from strata.run.sites import LastingSites
+from strata.run.sites.site import LastingSites
+from strata.run.visits import visit
 from strata.store import reader, signature
 from strata.store.writer import Store
 

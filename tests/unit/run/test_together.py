@@ -25,10 +25,10 @@ from strata.model import (
     TrialOutput,
     TrialPlan,
 )
-from strata.run import clocks, merging, together, trial
-from strata.run.outside import QEMU, Outside
-from strata.run.served import Above
-from strata.run.together import Part
+from strata.run.trials import clocks, merging, together, trial
+from strata.run.trials.data_source import Above
+from strata.run.trials.outside import QEMU, Outside
+from strata.run.trials.together import Part
 
 SPEED = Metric("speed", "MiB/s", "higher", merge="sum")
 DELAY = Metric("delay", "ms", "lower")

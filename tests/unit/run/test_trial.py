@@ -31,9 +31,10 @@ from strata.model import (
     TrialPlan,
     WorkloadInfo,
 )
-from strata.run import machine, trial, trial_steps
-from strata.run.outside import Outside
-from strata.run.served import Above
+from strata.planning import machine_metrics, trial_steps
+from strata.run.trials import trial
+from strata.run.trials.data_source import Above
+from strata.run.trials.outside import Outside
 from strata.workloads import find
 from strata.workloads.guest import Boot
 
@@ -406,7 +407,7 @@ def test_what_memory_keeps_when_the_clock_starts_is_read_on_every_machine() -> N
     outer, guest = Machine(), Machine()
     for host, size in ((outer, 1 << 20), (guest, 2 << 20)):
         host.files |= {"/proc/meminfo": MEMINFO, "/proc/spl/kstat/zfs/arcstats": ARC.format(size=size)}
-    names = frozenset(metric.name for metric in (*machine.HOST_METRICS, *machine.GUEST_METRICS))
+    names = frozenset(metric.name for metric in (*machine_metrics.HOST_METRICS, *machine_metrics.GUEST_METRICS))
     bench = trial.Bench(guest, (), 1, names, outside=Outside(outer, (), (), "/visit"))
     figures = trial.run(bench, Load(), Call("load", "load", {"runtime": None}), TARGET, "/scratch", 1).figures or {}
     seen = {name: value for name, value in figures.items() if "start" in name}
@@ -458,7 +459,7 @@ class Reading(Load):
 def read_there(above: Above, filesystem: str | None = None, *, in_guest: bool = False) -> trial.Trial:
     """`above`: of a stack on a machine whose ARC answers whatever is read meanwhile; with `in_guest` that is the
     machine which carries the guest."""
-    names = frozenset(metric.name for metric in (*machine.HOST_METRICS, *machine.GUEST_METRICS))
+    names = frozenset(metric.name for metric in (*machine_metrics.HOST_METRICS, *machine_metrics.GUEST_METRICS))
     outer = Counting()
     bench = trial.Bench(outer, (), 1, names, filesystem, above=above)
     if in_guest:

@@ -7,7 +7,8 @@ from tests.fake_host import FakeHost
 
 from strata.errors import VisitFailed
 from strata.model import Command, Completed
-from strata.run import trial_files
+from strata.planning import trial_steps
+from strata.run.trials import trial_files
 
 INSIDE = ("client", "exec", "box")
 
@@ -32,7 +33,7 @@ def test_a_file_is_written_in_the_container_and_not_outside() -> None:
 
 def test_a_large_file_is_written_in_words_that_the_kernel_takes() -> None:
     content = "\N{GRINNING FACE}" * 100_000
-    commands = list(trial_files.writing(INSIDE, "/scratch/job", content))
+    commands = list(trial_steps.write_commands(INSIDE, "/scratch/job", content))
     assert "".join(command.argv[-1] for command in commands) == content
     assert max(len(command.argv[-1].encode()) for command in commands) < 128 << 10
     assert [">>" in command.argv[5] for command in commands] == [False, *[True] * (len(commands) - 1)]

@@ -42,13 +42,17 @@ from strata.model import (
     TrialPlan,
     WorkloadInfo,
 )
-from strata.run import journal, machine_lock, served, trial_steps, visit
-from strata.run.directories import Directory
-from strata.run.layout import Layout
+from strata.planning import trial_steps
+from strata.planning.layout import Layout
+from strata.planning.user_directory import UserDirectory
 from strata.run.progress import Progress, TrialEnded
+from strata.run.safety import journal
 from strata.run.signals import Interrupts
-from strata.run.sites import LastingSites, Site, Sites
-from strata.run.trial import Trial
+from strata.run.sites import machine_lock
+from strata.run.sites.site import LastingSites, Site, Sites
+from strata.run.trials import data_source
+from strata.run.trials.trial import Trial
+from strata.run.visits import visit
 from strata.store import reader
 from strata.store.writer import Store
 
@@ -247,7 +251,7 @@ class Changing(ToyWorkload):
 def test_the_limits_of_the_arc_are_put_back_on_a_machine_that_stays(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, disposable: bool
 ) -> None:
-    monkeypatch.setattr(served, "above", lambda plan: served.Above(arcs=frozenset({"host"})))
+    monkeypatch.setattr(data_source, "above", lambda plan: data_source.Above(arcs=frozenset({"host"})))
     if disposable:
         scene.sites = LabSites(scene.host, "0" * 32, "/work", scene.host.now)
     scene.go()
@@ -401,7 +405,7 @@ def test_a_machine_that_cannot_have_the_disks_fails_the_visit_and_not_the_run(sc
 def test_what_cannot_be_removed_keeps_what_carries_it_and_says_both_errors(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strata.run.journal._UNDO_PAUSE_S", 0.0)
+    monkeypatch.setattr("strata.run.safety.journal._UNDO_PAUSE_S", 0.0)
     scene.host.broken = {"undo-top-1", "prepare-a"}
     scene.layers["top"] = ToyLayer("top", lambda: ["not as requested"])
     with pytest.raises(UndoFailed) as caught:
@@ -423,7 +427,7 @@ def test_what_cannot_be_removed_keeps_what_carries_it_and_says_both_errors(
 
 
 def test_an_undo_that_fails_is_tried_again_but_not_one_that_hung(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strata.run.journal._UNDO_PAUSE_S", 0.0)
+    monkeypatch.setattr("strata.run.safety.journal._UNDO_PAUSE_S", 0.0)
     scene.host.broken = {"undo-top-2"}
     with pytest.raises(UndoFailed):
         scene.go()
@@ -524,20 +528,20 @@ def test_a_failed_trial_under_which_the_stack_changed_has_both_reasons_and_no_fi
 @pytest.mark.parametrize(
     ("own", "sampled", "flags", "noted"),
     [
-        (Directory((), 1, "ext4", ("/dev/vda", "/dev/vdb")), ["d0=/dev/vda", "d1=/dev/vdb"], (), False),
-        (Directory((), 1, "tmpfs", ()), [], ("cache",), True),
-        (Directory((), 1, "overlay", ()), [], (), True),
+        (UserDirectory((), 1, "ext4", ("/dev/vda", "/dev/vdb")), ["d0=/dev/vda", "d1=/dev/vdb"], (), False),
+        (UserDirectory((), 1, "tmpfs", ()), [], ("cache",), True),
+        (UserDirectory((), 1, "overlay", ()), [], (), True),
     ],
 )
 def test_what_the_user_s_own_directory_lies_on_is_sampled_or_said_not_to_be_known(
     scene: Scene,
     monkeypatch: pytest.MonkeyPatch,
-    own: Directory,
+    own: UserDirectory,
     sampled: list[str],
     flags: tuple[str, ...],
     noted: bool,
 ) -> None:
-    monkeypatch.setattr("strata.run.directories.look", lambda host, path: own)
+    monkeypatch.setattr("strata.run.safety.directories.look", lambda host, path: own)
     scene.go()
     engine = next(command.argv for command in scene.host.commands if "measure-a" in command.argv)
     assert [word for before, word in pairwise(engine) if before == "--device"] == sampled
@@ -639,7 +643,7 @@ def test_a_process_that_cannot_be_killed_fails_its_visit_in_a_lab_and_not_the_ru
 
 
 def test_a_removal_that_fails_in_a_lab_advises_no_clean(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strata.run.journal._UNDO_PAUSE_S", 0.0)
+    monkeypatch.setattr("strata.run.safety.journal._UNDO_PAUSE_S", 0.0)
     in_lab(scene)
     broken = scene.host.run
 
@@ -661,7 +665,7 @@ def test_each_trial_is_held_against_the_disks_of_its_site(scene: Scene, monkeypa
         seen.append(site)
         return replace(result, outcome=Outcome.INVALID, reason="the disk did more than it can")
 
-    monkeypatch.setattr(visit.within_bounds, "judged", judged)
+    monkeypatch.setattr(visit.model_bounds, "judged", judged)
     scene.sites = sites
     scene.go()
     assert [outcome for outcome, _, _ in scene.outcomes().values()] == [Outcome.INVALID, Outcome.INVALID]
@@ -702,7 +706,7 @@ def test_the_trial_of_all_comes_first_or_second_by_turns_and_its_directories_go_
         happened.append("trial")
         return trials(*about)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(visit, "Apart", lambda *_: FakeApart(scene.host, happened))
+    monkeypatch.setattr(visit, "TenantsAlone", lambda *_: FakeApart(scene.host, happened))
     monkeypatch.setattr(visit, "_trials", trial_of_all)
     assert scene.go(round_) is None
     assert happened == order

@@ -7,8 +7,9 @@ from dataclasses import replace
 from strata import campaign as campaigns
 from strata import layers
 from strata.model import AccessPattern, Disk, Metric, Outcome
-from strata.run import layout, witness
-from strata.run.trial import Trial
+from strata.planning import layout
+from strata.run.trials import witness
+from strata.run.trials.trial import Trial
 
 IOPS = Metric("iops", "IOPS", "higher")
 PATTERN = AccessPattern(True, 4096, 1 << 30, 32, True, False, 30.0, 3000.0, 0.0)

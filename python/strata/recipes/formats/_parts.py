@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from strata.errors import BadInput
 from strata.model import Call, Command, Kind
-from strata.recipes.plan import Layer, Recipe
+from strata.planning.layout import PlacedLayer
+from strata.recipes.plan import Recipe
 from strata.recipes.remarks import remarks
 
 NOFAIL = "nofail"
@@ -34,7 +35,7 @@ def mount_of(recipe: Recipe) -> Mount | None:
     return None
 
 
-def words_of_mkfs(layer: Layer, form: str) -> tuple[str, ...]:
+def words_of_mkfs(layer: PlacedLayer, form: str) -> tuple[str, ...]:
     """The command that makes the file system. Raises BadInput where it takes more to be as it was measured than to be
     made and mounted (quotas of btrfs are turned on afterwards).
     """

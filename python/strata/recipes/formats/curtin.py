@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 
 from strata.errors import BadInput
 from strata.model import Value
+from strata.planning.layout import PlacedLayer
 from strata.recipes.formats._parts import (
     NOFAIL,
     commented,
@@ -23,7 +24,7 @@ from strata.recipes.formats._parts import (
     not_needed_at_boot,
     words_of_mkfs,
 )
-from strata.recipes.plan import Layer, Recipe
+from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
 Item = dict[str, object]
@@ -55,7 +56,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     return (File(f"{recipe.name}-curtin.yaml", commented(remarks) + text.getvalue()),)
 
 
-def _only(layer: Layer, *known: str) -> Mapping[str, Value | None]:
+def _only(layer: PlacedLayer, *known: str) -> Mapping[str, Value | None]:
     """The arguments of a layer. Raises BadInput for one, beyond `known`, that is not at its default."""
     values = layer.node.call.values
     more = [
@@ -71,11 +72,11 @@ def _only(layer: Layer, *known: str) -> Mapping[str, Value | None]:
     return values
 
 
-def _disk(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
+def _disk(layer: PlacedLayer, below: list[str], recipe: Recipe) -> list[Item]:
     return [{"id": layer.place.name, "type": "disk", "path": layer.below[0].path, "wipe": "superblock-recursive"}]
 
 
-def _raid(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
+def _raid(layer: PlacedLayer, below: list[str], recipe: Recipe) -> list[Item]:
     values = _only(layer, "level", "assume_clean", "spares")
     spares = int(values["spares"] or 0)
     members = below[: len(below) - spares]
@@ -89,7 +90,7 @@ def _raid(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
     return [item | ({"spare_devices": below[len(members) :]} if spares else {})]
 
 
-def _volume(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
+def _volume(layer: PlacedLayer, below: list[str], recipe: Recipe) -> list[Item]:
     _only(layer)
     group: Item = {
         "id": f"{layer.place.name}-group",
@@ -106,7 +107,7 @@ def _volume(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
     return [group, volume]
 
 
-def _cached(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
+def _cached(layer: PlacedLayer, below: list[str], recipe: Recipe) -> list[Item]:
     values = _only(layer, "mode")
     return [
         {
@@ -120,7 +121,7 @@ def _cached(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
     ]
 
 
-def _file_system(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
+def _file_system(layer: PlacedLayer, below: list[str], recipe: Recipe) -> list[Item]:
     _only(layer)
     if len(below) > 1:
         raise BadInput(
@@ -152,7 +153,7 @@ def _file_system(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
     return [formatted, mounted]
 
 
-def _without_options(layer: Layer) -> Layer:
+def _without_options(layer: PlacedLayer) -> PlacedLayer:
     """The same, mounted without any option: some are made ready for by mkfs, as projects of ext4 are."""
     of_mount = {param.name: param.default for param in layer.driver.info.params if param.group == "mount"}
     call = replace(layer.node.call, values={**layer.node.call.values, **of_mount})
@@ -161,7 +162,7 @@ def _without_options(layer: Layer) -> Layer:
 
 # Not ZFS: curtin makes a pool of version 28 whose root is never mounted unless each of its own choices is taken back
 # (curtin, block/zfs.py, ZPOOL_DEFAULT_PROPERTIES and ZFS_DEFAULT_PROPERTIES).
-_WRITERS: Mapping[str, Callable[[Layer, list[str], Recipe], list[Item]]] = {
+_WRITERS: Mapping[str, Callable[[PlacedLayer, list[str], Recipe], list[Item]]] = {
     "disk": _disk,
     "md": _raid,
     "lvm": _volume,

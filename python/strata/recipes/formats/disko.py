@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from strata.errors import BadInput
+from strata.planning.layout import PlacedLayer
 from strata.recipes.formats._parts import (
     NOFAIL,
     commented,
@@ -18,7 +19,7 @@ from strata.recipes.formats._parts import (
     not_needed_at_boot,
     words_of_mkfs,
 )
-from strata.recipes.plan import Layer, Recipe
+from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
 Set = dict[str, object]
@@ -67,13 +68,13 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     return (File(f"{recipe.name}-disko.nix", commented(remarks) + head + _nix(module) + "\n"),)
 
 
-def _disk(layer: Layer, recipe: Recipe, found: dict[str, Set], contents: dict[str, Set]) -> None:
+def _disk(layer: PlacedLayer, recipe: Recipe, found: dict[str, Set], contents: dict[str, Set]) -> None:
     disk: Set = {"type": "disk", "device": layer.below[0].path}
     found["disk"][layer.place.name] = disk
     contents[layer.provides.path] = disk
 
 
-def _array(layer: Layer, recipe: Recipe, found: dict[str, Set], contents: dict[str, Set]) -> None:
+def _array(layer: PlacedLayer, recipe: Recipe, found: dict[str, Set], contents: dict[str, Set]) -> None:
     _only(layer, "level", "assume_clean")
     level = str(layer.node.call["level"])
     if level not in _LEVELS:
@@ -85,7 +86,7 @@ def _array(layer: Layer, recipe: Recipe, found: dict[str, Set], contents: dict[s
     contents[layer.provides.path] = array
 
 
-def _volume(layer: Layer, recipe: Recipe, found: dict[str, Set], contents: dict[str, Set]) -> None:
+def _volume(layer: PlacedLayer, recipe: Recipe, found: dict[str, Set], contents: dict[str, Set]) -> None:
     _only(layer)
     volume: Set = {"size": "100%FREE"}
     found["lvm_vg"][layer.place.name] = {"type": "lvm_vg", "lvs": {"volume": volume}}
@@ -94,7 +95,7 @@ def _volume(layer: Layer, recipe: Recipe, found: dict[str, Set], contents: dict[
     contents[layer.provides.path] = volume
 
 
-def _file_system(layer: Layer, recipe: Recipe, found: dict[str, Set], contents: dict[str, Set]) -> None:
+def _file_system(layer: PlacedLayer, recipe: Recipe, found: dict[str, Set], contents: dict[str, Set]) -> None:
     if len(layer.below) > 1:
         raise BadInput(f"--as disko: {layer.node.call.text} is on several devices; take --as shell.")
     make = words_of_mkfs(layer, "disko")
@@ -110,7 +111,7 @@ def _file_system(layer: Layer, recipe: Recipe, found: dict[str, Set], contents: 
     contents[layer.below[0].path]["content"] = content
 
 
-def _pool(layer: Layer, recipe: Recipe, found: dict[str, Set], contents: dict[str, Set]) -> None:
+def _pool(layer: PlacedLayer, recipe: Recipe, found: dict[str, Set], contents: dict[str, Set]) -> None:
     _only(layer, *(param.name for param in layer.driver.info.params if param.group in ("set", "pool")))
     # -o NAME=VALUE and -O NAME=VALUE, then -m PATH, the pool's name, and the devices with words for their groups
     words = next(step.do.argv for step in layer.steps() if layer.place.name in step.do.argv and "-m" in step.do.argv)
@@ -150,7 +151,7 @@ def _groups(words: Sequence[str]) -> list[tuple[str, list[str]]]:
     return groups
 
 
-def _only(layer: Layer, *known: str) -> None:
+def _only(layer: PlacedLayer, *known: str) -> None:
     values = layer.node.call.values
     more = [p.name for p in layer.driver.info.params if p.name not in known and values[p.name] != p.default]
     if more:
@@ -177,7 +178,7 @@ def _string(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("${", "\\${") + '"'
 
 
-_WRITERS: Mapping[str, Callable[[Layer, Recipe, dict[str, Set], dict[str, Set]], None]] = {
+_WRITERS: Mapping[str, Callable[[PlacedLayer, Recipe, dict[str, Set], dict[str, Set]], None]] = {
     "disk": _disk,
     "md": _array,
     "lvm": _volume,

@@ -1,0 +1,1 @@
+"""What keeps a machine and its data from harm: claims, locks, the journal of undos, cleaning."""

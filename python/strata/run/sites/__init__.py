@@ -1,0 +1,1 @@
+"""Where visits are carried out: this machine, one reached by ssh, lab machines."""
