@@ -92,19 +92,19 @@ mutants: setup-test
 
 # What a claim of speed rests on. `make deciding` and `make calibrate` make the figures of their page.
 benchmarks: setup lab
-	set -e; for each in $(filter-out benchmarks/deciding.py benchmarks/calibration.py benchmarks/statements.py,$(wildcard benchmarks/*.py)); do \
-		echo "benchmark: $$each"; $(VENV)/python $$each; \
+	set -e; for each in $(filter-out deciding calibration statements,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py))); do \
+		echo "benchmark: $$each"; $(VENV)/python -m benchmarks.$$each; \
 	done
 
 # Whether the stated confidence is kept: the long part, some 200 campaigns of each kind (about an hour of one core).
 calibrate: setup-test
 	STRATA_CALIBRATE=$${STRATA_CALIBRATE:-200} nice $(VENV)/pytest tests/unit/design/test_calibration.py tests/unit/design/test_kinds.py tests/unit/analysis/test_calibration.py -m "" --timeout 0 -s
-	nice $(VENV)/python benchmarks/calibration.py target/calibration.csv --campaigns $${STRATA_CALIBRATE:-200}
+	nice $(VENV)/python -m benchmarks.calibration target/calibration.csv --campaigns $${STRATA_CALIBRATE:-200}
 
 # The figures and pictures of docs/concepts/deciding.md. SEED and CAMPAIGNS change what they are made of.
 CAMPAIGNS ?= 60
 deciding: setup
-	nice $(VENV)/python benchmarks/deciding.py --seed $(SEED) --campaigns $(CAMPAIGNS) docs/concepts/deciding
+	nice $(VENV)/python -m benchmarks.deciding --seed $(SEED) --campaigns $(CAMPAIGNS) docs/concepts/deciding
 
 lint: lint-rust lint-python
 

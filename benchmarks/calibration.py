@@ -1,6 +1,6 @@
 """Whether stated confidence holds: whole simulated campaigns of every kind, one row for each.
 
-    python benchmarks/calibration.py FILE.csv --campaigns 120
+    python -m benchmarks.calibration FILE.csv --campaigns 120
 
 Adds to FILE the campaigns that it lacks, kind by kind for each seed, and prints the table of all it holds. Seeds count
 from 20000.
@@ -15,8 +15,8 @@ from collections import Counter
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from strata.design.simulate.kinds import KINDS, Result, campaign
-from strata.design.simulate.tally import at_most
+from benchmarks.research.simulate.kinds import KINDS, Result, campaign
+from benchmarks.research.simulate.tally import at_most
 
 FIRST_SEED = 20_000
 COLUMNS = ("kind", "seed", *(field.name for field in fields(Result)))

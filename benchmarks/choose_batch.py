@@ -1,6 +1,6 @@
 """Time and memory of choosing the next batch, late in a large campaign: 300 stacks, 2,000 visits, on one core.
 
-Run: python benchmarks/choose_batch.py
+Run: python -m benchmarks.choose_batch
 Prints the seconds of CPU, also as a ratio to factoring a matrix of 1,000 rows, which hardly depends on the machine;
 and the most memory that the process took. Exits with 1 when a choice takes a second or 500 MB.
 """
@@ -16,11 +16,11 @@ from collections.abc import Callable
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from benchmarks.research.simulate.ours import MARGIN
+from benchmarks.research.simulate.truth import truth_of
 
 from strata.analysis import additive
 from strata.design import adaptive
-from strata.design.simulate.ours import MARGIN
-from strata.design.simulate.truth import truth_of
 
 STACKS, VISITS = 300, 2000
 MOST_S, MOST_BYTES = 1.0, 500e6

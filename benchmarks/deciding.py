@@ -1,9 +1,9 @@
 """The simulations of docs/concepts/deciding.md, and its pictures.
 
-Run: python benchmarks/deciding.py --seed 1 --campaigns 60 docs/concepts/deciding
-Writes DIR/STACKS-NOISE.json (what `python -m strata.design.simulate --json` prints), DIR/table.md and the pictures.
-With --plot nothing is simulated again; with --only TEXT, the strategies whose name holds it, and the rows of the others
-stay as they are: give the same seed and campaigns.
+Run: python -m benchmarks.deciding --seed 1 --campaigns 60 docs/concepts/deciding
+Writes DIR/STACKS-NOISE.json (what `python -m benchmarks.research.simulate --json` prints), DIR/table.md and the
+pictures. With --plot nothing is simulated again; with --only TEXT, the strategies whose name holds it, and the rows of
+the others stay as they are: give the same seed and campaigns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from strata.design.simulate import __main__ as simulate
+from benchmarks.research.simulate import __main__ as simulate
 
 RUNS = (
     (100, "realistic", 1.0, ()),

@@ -3,7 +3,8 @@
     python benchmarks/exact_validity.py docs/concepts/deciding/pilot/visits.parquet EXACT [--list]
 
 The first is a data set of real visits, EXACT one of visits of the same stacks on the virtual clock, on disks whose
-model was probed from the disk that carried the real ones; `python -m strata.cli.dataset RUN FILE.parquet` makes both.
+model was probed from the disk that carried the real ones. `python -m benchmarks.research.dataset RUN FILE.parquet`
+makes both.
 
 Real visits are noisy, so they are resampled 2000 times (a stack's visits, with replacement). Printed are the rank
 correlations (Spearman, Kendall's tau-b) with the interval in which 95 % of them lie; the same of one half of the real

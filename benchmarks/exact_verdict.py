@@ -1,16 +1,16 @@
 """Hours to a verdict: stacks in the exact lab, and the same stacks on a real machine whose visits are noisy.
 
-    python -m strata.cli.dataset RUN exact.parquet
-    python benchmarks/exact_verdict.py exact.parquet [--seeds more.parquet] [--campaigns 60]
+    python -m benchmarks.research.dataset RUN exact.parquet
+    python -m benchmarks.exact_verdict exact.parquet [--seeds more.parquet] [--campaigns 60]
 
-RUN is one on the virtual clock with factors. Its figures, means over its seeds, are taken for the truth, also of the
+RUN is one by the virtual clock with factors. Its figures, means over its seeds, are taken for the truth, also of the
 real machine: what is compared is the way to a verdict, and not which of the two is right about a disk. The real machine
 is made up as in docs/concepts/deciding.md: visits of 80 s, of which 60 s are measured, with the noise that is called
-realistic there. The strategies are those of `python -m strata.design.simulate`. A verdict is wrong when the stack that
-it names is more than 3 % below the best.
+realistic there. The strategies are those of `python -m benchmarks.research.simulate`. A verdict is wrong when the
+stack that it names is more than 3 % below the best.
 
-Of the lab the hours are those of RUN, from its first trial to its last, with the pauses of one that was
-interrupted; and each seed's verdict is compared with the
+Of the lab the hours are those of RUN, from its first trial to its last, with the pauses of one that was made in
+sittings; and each seed's verdict is held against the
 means of the other seeds, where there are any: of RUN, or of a run of the stacks at its top alone with more seeds.
 """
 
@@ -25,10 +25,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import polars as pl
-
-from strata.design.simulate.ours import MARGIN
-from strata.design.simulate.tally import STRATEGIES, judge, summary, table
-from strata.design.simulate.truth import Truth, machine_of
+from benchmarks.research.simulate.ours import MARGIN
+from benchmarks.research.simulate.tally import STRATEGIES, Campaign, judge, summary, table
+from benchmarks.research.simulate.truth import Truth, machine_of
 
 SHOWN = ("matrix x3, interleaved", "matrix x10, interleaved", "race, 95 %", "adaptive, 80 %", "adaptive, 95 %")
 
@@ -54,15 +53,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     top = _seeds(pl.read_parquet(options.seeds), ["stack"]) if options.seeds else seeds.drop(factors)
     for line in _by_seed(top.drop("stack").to_numpy(), top["stack"].to_list()):
         print(line)
-    rows = []
+    rows, lines = [], []
     for name in SHOWN:
         made = []
         for seed in range(options.campaigns):
             machine = machine_of(truth, seed)
             made.append(judge(STRATEGIES[name](machine, seed, MARGIN), machine))
         rows.append(summary(name, made))
+        lines.append(_by_settled(name, made))
     print(table(rows))
+    print("\n".join(filter(None, lines)))
     return 0
+
+
+def _by_settled(name: str, made: Sequence[Campaign]) -> str:
+    """Return how many campaigns settled, and how many of each kind were wrong. Empty for a rule that states nothing.
+
+    A campaign that ended unsettled states no confidence: it reports the stacks that may be the best.
+    """
+    settled = [each for each in made if each.stated is not None]
+    rest = [each for each in made if each.stated is None]
+    if not settled:
+        return ""
+    tied = sum(each.best_tied for each in rest)
+    return (
+        f"{name}: {len(settled)} of {len(made)} settled, {sum(each.wrong for each in settled)} of these wrong; "
+        f"{len(rest)} not settled, {sum(each.wrong for each in rest)} wrong, with the best in {tied} tied groups"
+    )
 
 
 def _seeds(visits: pl.DataFrame, index: Sequence[str]) -> pl.DataFrame:

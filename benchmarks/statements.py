@@ -2,7 +2,7 @@
 
     python benchmarks/statements.py [--design rounds|race|adaptive] [--within 3%] FILE.parquet ...
 
-FILE is a data set of `strata.cli.dataset`. Its visits are taken as they are, whichever design chose them.
+FILE is a data set of `benchmarks.research.dataset`. Its visits are taken as they are, whichever design chose them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     python benchmarks/wml_speed.py [--seconds 3] [--rounds 9] [--against ENGINE]
 
-With --against: this engine against another build of it, and nothing else; oltp too. For the engine of an earlier commit
-build it in another checkout: cargo build --release -p strata-engine.
+With --against: this engine against another build of it, and nothing else; oltp too, with 100 readers: each opens up to
+128 files, and all threads of an engine share one table of descriptors. For the engine of an earlier commit build it in
+another checkout: cargo build --release -p strata-engine.
 
 Builds both in release. They take turns, so that other load on the machine meets both. Prints, for each workload and
 number of threads, the ratio of operations per second (engine to plain loop, median over the rounds), CPU time per
@@ -31,6 +32,7 @@ LAYOUT_SECONDS = 20.0
 # more files than published, so that no run ends early: with 100 threads of varmail one delete in a hundred finds its
 # file open and is skipped, so the set fills up
 FILES = {"varmail": 60_000, "fileserver": 30_000, "webserver": 1_000}
+OLTP_READERS = 100
 ROTATING = ("first", "second"), ("second", "first")
 
 
@@ -48,6 +50,8 @@ def engine_run(engine: str, directory: str, name: str, threads: int, seconds: in
     argv = [engine, "wml", "run", f"builtin:{name}", f"--dir={directory}", f"--seconds={seconds}", f"--stage={stage}"]
     if name in FILES:
         argv += [f"--set=nthreads={threads}", f"--set=nfiles={FILES[name]}"]
+    else:
+        argv += [f"--set=nshadows={threads}"]
     argv += ["--json"]
     found: dict[str, object] = json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
     return found
@@ -81,9 +85,10 @@ def compare(engine: str, plain: str, name: str, threads: int, seconds: int, roun
 
 
 def against(engine: str, other: str, name: str, threads: int, seconds: int, rounds: int) -> None:
-    """Prints the ratio of operations per second of two engines, in pairs."""
-    ratios = []
+    """Print the ratios of operations per second, and of processor time per operation, of two engines, in pairs."""
+    ratios, cpu_ratios = [], []
     per_s: dict[str, list[float]] = {"first": [], "second": []}
+    cpu: dict[str, list[float]] = {"first": [], "second": []}
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         for number in range(rounds):
             for which in ROTATING[number % 2]:
@@ -91,11 +96,14 @@ def against(engine: str, other: str, name: str, threads: int, seconds: int, roun
                 engine_run(program, directory, name, threads, seconds, "create")
                 report = engine_run(program, directory, name, threads, seconds, "run")
                 per_s[which].append(float(report["summary"]["per_s"]))  # type: ignore[index]
+                cpu[which].append(float(report["cpu"]["us_per_op"]))  # type: ignore[index]
             ratios.append(per_s["first"][-1] / per_s["second"][-1])
+            cpu_ratios.append(cpu["first"][-1] / cpu["second"][-1])
     print(
         f"{name:10} {threads:4} threads: {statistics.median(per_s['first']):,.0f} operations/s, the other engine "
         f"{statistics.median(per_s['second']):,.0f}, ratio {statistics.median(ratios):.3f} ({min(ratios):.3f} to "
-        f"{max(ratios):.3f})",
+        f"{max(ratios):.3f}); CPU per operation {statistics.median(cpu_ratios):.3f} ({min(cpu_ratios):.3f} to "
+        f"{max(cpu_ratios):.3f})",
         flush=True,
     )
 
@@ -121,7 +129,7 @@ def main() -> int:
     given = parser.parse_args()
     engine, plain = build()
     if given.against:
-        for name, threads in (*((name, 16) for name in FILES), ("oltp", 200)):
+        for name, threads in (*((name, threads) for name in FILES for threads in (1, 16)), ("oltp", OLTP_READERS)):
             against(engine, given.against, name, threads, given.seconds, given.rounds)
         return 0
     good = layout(engine)

@@ -37,11 +37,11 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 # isort: split
 import typer
+from benchmarks.research import dataset
 from tests.fuzz import bases, mutations
 from tests.fuzz.guard import GUARD
 
 from strata import cli
-from strata.cli import dataset
 from strata.cli.serve import Site
 from strata.errors import StrataError
 from strata.store import reader

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import polars
 import pytest
+from benchmarks.research import replay
 
 from strata import parquet
-from strata.design import replay
 
 # ---------------------------------------------------------------- Thrift's compact protocol, written
 

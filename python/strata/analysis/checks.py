@@ -13,7 +13,7 @@ from strata.analysis.cells import Array, usable
 from strata.analysis.engines import unlike_work
 from strata.analysis.scale import primary_table
 from strata.analysis.student import f_tail, t_two_sided
-from strata.analysis.verdict import listed, percent
+from strata.analysis.verdict import FEWEST_VISITS, listed, percent
 from strata.model import Outcome, TrialResult, View, WorkloadView
 
 LARGE_SPREAD = 0.10  # coefficient of variation over visits
@@ -24,7 +24,6 @@ BIMODAL_GAIN = 6.0  # of the Bayesian information criterion: "strong" (Kass and 
 FEWEST_FOR_MODES = 8
 DRIFT_SLOPE, DRIFT_RANGE = 0.02, 0.05  # over the run
 SIGNIFICANT = 0.05
-FEWEST_VISITS = 3
 _LARGEST_VARIANCE = 700.0  # of logarithms: beyond it the coefficient of variation is no float
 CPU_PRESSURE = "psi.cpu_some_pct"
 LARGE_PRESSURE_PCT = 10.0

@@ -24,6 +24,7 @@ from strata.analysis.cells import Array, unlog
 from strata.analysis.estimate import Estimate
 from strata.analysis.scale import primary_table, without_ratio
 from strata.analysis.student import t_quantile
+from strata.analysis.verdict import FEWEST_VISITS
 from strata.model import View, WorkloadView
 
 Decision = Literal["better", "worse", "equivalent", "undecided"]
@@ -115,8 +116,11 @@ def differences(table: Array, leader: int, known: Prior, level: float) -> list[D
 
 
 def decide(difference: Difference, within: float) -> Decision:
-    """`within` is a fraction: stacks closer than it are as good as each other, even where a difference is proved."""
-    if not math.isfinite(difference.half):
+    """Return what is shown of a difference; nothing is with fewer than `FEWEST_VISITS` common rounds.
+
+    `within` is a fraction: stacks closer than it are as good as each other, even where a difference is proved.
+    """
+    if difference.n < FEWEST_VISITS or not math.isfinite(difference.half):
         return "undecided"
     low, high = difference.mean - difference.half, difference.mean + difference.half
     margin = -math.log1p(-within)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from strata.analysis import certified, instruments
+from strata.analysis import basis, certified, instruments
 from strata.analysis.additive import Ints, Posterior
 from strata.analysis.belief import FEWEST_VISITS, WIDENING, Belief, visits_to_go
 from strata.analysis.cells import unlog
@@ -42,6 +42,9 @@ def ranking(view: View, weights: Sequence[float] | None = None, *, metrics: Metr
     names = objective_of(view).front
     chosen_from = instruments.choosable(view)
     found = _ranked(chosen_from, weights, metrics)
+    if view.testbed.clock == "real" and view.facts is not None and view.facts.emulated:
+        return instruments.compared(basis.functional(found), view, metrics)
+    found = basis.checked(found, chosen_from, weights, lambda kept, left: _ranked(kept, left, "primary"))
     if weights is None and names:
         found = _behind(found, front(chosen_from, names), view)
     return instruments.compared(found, view, metrics)

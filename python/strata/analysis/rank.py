@@ -47,7 +47,7 @@ from strata.analysis.evidence import CERTIFYING
 from strata.analysis.objective import counted
 from strata.analysis.reliability import failure_sentences, in_doubt
 from strata.analysis.scale import primary_table, scale_sentences, score_table, without_ratio
-from strata.analysis.verdict import Facts, percent, sentences
+from strata.analysis.verdict import FEWEST_VISITS, Facts, percent, sentences
 from strata.model import View, WorkloadView
 
 NOT_VISITED = "It has not been visited yet."
@@ -218,7 +218,7 @@ def _rounds_needed(gaps: Sequence[Difference], known: Prior, level: float, withi
 
     if not gaps or any(not math.isfinite(gap.half) for gap in gaps):
         return None
-    candidates = np.arange(rounds + 1, MOST_ROUNDS + 1)
+    candidates = np.arange(max(rounds + 1, FEWEST_VISITS), MOST_ROUNDS + 1)
     margin = -math.log1p(-within)
     closed = np.ones(candidates.size, dtype=bool)
     for gap in gaps:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 
 from strata.analysis.estimate import Estimate
 from strata.model import View, WorkloadView
+from strata.units import human_time
 
 _SPEED_UNITS = frozenset({"iops", "s", "ms", "us", "ns", "min", "h", "tps", "qps"})
 ALONE = "It is the only one left; nothing was compared."  # the others are set aside
+FEWEST_VISITS = 3  # of each stack, before anything is said of which is better: the spread of two is a guess
 _NAMED = 4  # more stacks than this are counted, not named
 
 
@@ -52,6 +56,11 @@ def _headline(view: View, facts: Facts) -> str:
             return f"Not settled: only {leader[0]} has been measured so far."
         alone = ALONE if facts.set_aside else "It is the only stack with figures; nothing was compared."
         return f"Best: {leader[0]}. {alone}"
+    if facts.rounds < FEWEST_VISITS:
+        return (
+            f"Not settled: fewer than {FEWEST_VISITS} visits of each stack decide nothing. {leader[0]} has the best "
+            f"score so far{_seen(view, facts)}."
+        )
     open_ones = [row[0] for row in others if row[2] in ("undecided", "better")]
     equals = [row[0] for row in others if row[2] == "equivalent"]
     margin = percent(view.rule.within)
@@ -103,25 +112,43 @@ def _is_speed(workload: WorkloadView) -> bool:
 
 def _what_to_do(view: View, facts: Facts) -> str:
     repeats = view.testbed.repeats
-    if facts.rounds < 2:
-        return f"One visit shows no spread: run again with --{repeats} 5 (at least 3)."
+    if facts.rounds < FEWEST_VISITS:
+        return f"Run it again with --{repeats} 5 (at least {FEWEST_VISITS}){_costs(view, 5 - facts.rounds)}."
+    # More rounds of this kind would not keep the stated confidence, for their number would follow from what was seen.
+    race = "run it again with --design race, whose stated confidence holds however often you look"
     if facts.rounds_needed is not None:
+        more = facts.rounds_needed - facts.rounds
         return (
-            f"At the present spread about {facts.rounds_needed} {repeats} would settle it: "
-            f"run again with --{repeats} {facts.rounds_needed}."
+            f"At the present spread it takes about {facts.rounds_needed} {repeats} in all, or more"
+            f"{_costs(view, more)}: {race}."
         )
     if facts.without_ratio.isdisjoint(row[0] for row in facts.rows) and any(
         row[1] is None or row[1].low is None for row in facts.rows
     ):
-        return (
-            f"Some stacks have fewer than two {repeats} in common with the leader: see what failed, "
-            f"then run again with --{repeats} {max(5, facts.rounds + 3)}."
-        )
+        return f"Some stacks have fewer than two {repeats} in common with the leader: see what failed, then {race}."
     return (
         f"At the present spread even 100 {repeats} would not settle it: look at the warnings for what makes the visits "
         f"differ, or call stacks equal that are further apart than {percent(view.rule.within)} (`within` in the "
         "campaign file)."
     )
+
+
+def _costs(view: View, rounds: int) -> str:
+    """ ", about 12 min more", where the run shows how long its rounds take."""
+    first: dict[int, float] = {}
+    for trial in view.trials:
+        first[trial.visit] = min(trial.started_at, first.get(trial.visit, trial.started_at))
+    gaps = [later - earlier for earlier, later in pairwise(sorted(first.values()))]
+    stacks = len({trial.stack for trial in view.trials})
+    # By the virtual clock a visit's length in real time is not what its trials say.
+    if view.testbed.clock == "virtual" or not gaps or median(gaps) <= 0 or rounds < 1:
+        return ""
+    return f", about {human_time(median(gaps) * stacks * rounds)} more"
+
+
+def of_flagged(flagged: int, trials: int, flags: Sequence[str]) -> str:
+    """Return "20 of 40 trials (cache, unsteady)"."""
+    return f"{flagged} of {trials} trials ({', '.join(flags)})"
 
 
 def probability(chance: float) -> str:

@@ -31,7 +31,7 @@ from strata.model import (
     Step,
     Value,
 )
-from strata.published.documented import Risk
+from strata.published.documented import Risk, documents
 from strata.text import one_line
 from strata.units import format_size
 
@@ -149,6 +149,7 @@ def recipe(
     for text in (stack.text, *(word for each in given for word in (each.role, each.path))):
         if one_line(text) != text:
             raise BadInput(f"no recipe is made: '{one_line(text)}' holds a character that cannot be seen; change it.")
+    _check_instruments(stack)
     base, above = _base(stack.top, drivers)
     nodes = [node for node in base.walk() if not _is_condition(drivers[node.call.name].info)]
     left_out = [node.call.text for node in stack.top.walk() if _is_condition(drivers[node.call.name].info)]
@@ -187,6 +188,15 @@ def recipe(
             ),
         ),
     )
+
+
+def _check_instruments(stack: Stack) -> None:
+    held = [node.call.text for node in stack.top.walk() if node.call.name in documents().instruments]
+    if held:
+        raise BadInput(
+            f"no recipe is made of {stack.text}: {held[0]} is an instrument, which stacks are compared with; choose a "
+            "stack without it, on disks."
+        )
 
 
 def _check_loss(stack: Stack, risks: Sequence[Risk]) -> None:

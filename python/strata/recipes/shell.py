@@ -130,8 +130,6 @@ def _header(recipe: Recipe) -> list[str]:
 def _not_here(recipe: Recipe) -> list[str]:
     """What of the stack the script does not build."""
     lines = []
-    if recipe.left_out:
-        lines.append(f"Left out, as states of the measurement: {', '.join(recipe.left_out)}.")
     if recipe.above:
         lines.append(f"Not built here, for it runs on it: {' | '.join(node.call.text for node in recipe.above)}.")
     return ["", *lines] if lines else []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
+from strata.analysis.verdict import FEWEST_VISITS
 from strata.campaign import Campaign, as_file, differences
 from strata.design import choice
 from strata.errors import BadInput, NothingToRun, Problem, Refused, UndoFailed
@@ -225,7 +226,7 @@ def _looked(before: Rule, now: Rule, visits: int, planned: int) -> str | None:
         return None
     if before.design != "rounds":
         return f"rounds were asked for after {before.design} had chosen visits by what it saw, {visits} so far"
-    if now.rounds > before.rounds:
+    if now.rounds > before.rounds and before.rounds >= FEWEST_VISITS:  # with fewer, no look decides anything
         return f"rounds raised from {before.rounds} to {now.rounds}"
     # When all that was planned is there, a lower number takes nothing away.
     if now.rounds < before.rounds and visits < planned:

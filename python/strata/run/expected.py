@@ -1,7 +1,7 @@
 """How long a visit may take: a first estimate, before any has ended. Pure.
 
 What single layers and loads take they say themselves (`LayerInfo.work`, `TrialPlan.work` and `expect_s`). What is added
-here was measured too (docs/test-full.md): what Strata adds to a visit, the visits of kvm-storage's host stacks in an
+here was measured too (benchmarks/results): what Strata adds to a visit, the visits of kvm-storage's host stacks in an
 emulated lab, those of vm-cache-modes in emulated guests.
 """
 

@@ -10,7 +10,7 @@ from strata.workloads._batch import Phase
 from strata.workloads._common import declared
 
 # One call of an engine's client: 400 took 72 s with Docker and 73 s with Podman, and, emulated, eight took 23 to 41 s
-# with containerd and four 38 s with Incus (docs/test-full.md).
+# with containerd and four 38 s with Incus (benchmarks/results).
 _CALL = Work(native_s=0.2, emulated_s=5.0)
 
 

@@ -29,7 +29,7 @@ from strata.workloads._common import declared, last_lines
 _MIB = 1 << 20
 
 # What mmdebstrap installs; the room that it takes while the packages lie there too, measured and rounded up; and how
-# long it takes: `minimal` and `standard` not emulated, `extract` and `minimal` emulated (docs/test-full.md), the rest
+# long it takes: `minimal` and `standard` not emulated, `extract` and `minimal` emulated (benchmarks/results), the rest
 # by these.
 _CHOICES = {
     "extract": (("--variant=extract", "--include=apt,?essential"), 300 * _MIB, Work(10.0, 60.0)),

@@ -148,7 +148,9 @@ def test_not_settled_says_how_many_rounds() -> None:
     seen = rank(exact(figures))
     assert seen.undecided
     assert seen.rounds_needed is not None and seen.rounds_needed > 3
-    assert f"--rounds {seen.rounds_needed}" in seen.sentences[1]
+    assert f"about {seen.rounds_needed} rounds in all" in seen.sentences[1]
+    # Raising the number of rounds after a look would not keep the confidence; a race does.
+    assert "run it again with --design race" in seen.sentences[1] and "--rounds" not in seen.sentences[1]
     # With that many rounds of the same mean and spread it is settled, and one fewer does not do.
     from scipy.stats import t
 
@@ -412,7 +414,7 @@ def test_common_rounds_are_compared_and_levels_are_fitted() -> None:
 
 
 def test_stacks_without_a_common_round_stay_undecided() -> None:
-    seen = rank(exact({"a": [100.0, 100.0, None, None], "b": [None, None, 50.0, 50.0]}))
+    seen = rank(exact({"a": [100.0] * 3 + [None] * 3, "b": [None] * 3 + [50.0] * 3}))
     assert seen.undecided and len(seen.tied) == 2
     assert seen.rows[1].ratio is None
     assert "in common" in seen.sentences[1]
@@ -593,11 +595,19 @@ def test_by_the_virtual_clock_more_visits_are_seeds() -> None:
     """--rounds is refused there: what the verdict tells to type must work."""
     once = exact({"a": [100.0], "b": [97.0]})
     virtual = replace(once, testbed=Testbed("lab", clock="virtual"))
-    assert rank(once).sentences[1] == "One visit shows no spread: run again with --rounds 5 (at least 3)."
-    assert rank(virtual).sentences[1] == "One visit shows no spread: run again with --seeds 5 (at least 3)."
+    assert rank(once).sentences[1] == "Run it again with --rounds 5 (at least 3)."
+    assert rank(virtual).sentences[1] == "Run it again with --seeds 5 (at least 3)."
     assert "Run again with --seeds 5." in next(each.text for each in warnings(virtual) if each.kind == "few")
     needs = replace(
         exact({"a": [100.0, 110.0, 95.0], "b": [97.0, 99.0, 98.0]}), testbed=Testbed("lab", clock="virtual")
     )
     needed = rank(needs).rounds_needed
-    assert f"about {needed} seeds would settle it: run again with --seeds {needed}." in rank(needs).sentences[1]
+    assert f"about {needed} seeds in all" in rank(needs).sentences[1]
+
+
+def test_two_visits_decide_nothing() -> None:
+    seen = rank(exact({"a": [100.0, 100.1], "b": [50.0, 50.0]}))
+    assert seen.best is None and seen.tied == ("a", "b")
+    assert {row.decision for row in seen.rows} == {"leader", "undecided"}
+    assert seen.sentences[0].startswith("Not settled: fewer than 3 visits of each stack decide nothing.")
+    assert rank(exact({"a": [100.0, 100.1, 100.2], "b": [50.0, 50.0, 50.1]})).best == "a"

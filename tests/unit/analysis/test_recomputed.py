@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata.analysis import recomputed
 from strata.errors import StoreError
-from strata.hosts.fake import FakeHost
 from strata.model import Call, Command, Kind, Measured, Outcome, Target, TrialOutput, TrialPlan, TrialResult
 from strata.run import machine, records, trial, trial_steps
 from strata.run.outside import Outside, Watched

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata.analysis import raw_machines, raw_programs
-from strata.hosts.fake import FakeHost
 from strata.model import Call, Guest, GuestImage, Outcome, TrialOutput
 from strata.run import caches, machine, merging, records
 from strata.run.outside import Outside, Watched

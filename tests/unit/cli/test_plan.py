@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata import layers, workloads
 from strata.campaign import Campaign
 from strata.cli.plan import plan
 from strata.cli.written import Where, campaign
-from strata.hosts.fake import FakeHost
 from strata.run import plan as planning
 from strata.run import session, testbeds
 

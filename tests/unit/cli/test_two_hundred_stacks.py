@@ -7,11 +7,11 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.cli import report, status, verdict
-from strata.hosts.fake import FakeHost
 from strata.model import Command, Rule
 from strata.report import html, markdown
 from strata.run import campaign as running

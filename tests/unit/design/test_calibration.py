@@ -13,12 +13,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+from benchmarks.research.simulate.ours import run_adaptive
+from benchmarks.research.simulate.tally import Campaign, judge
+from benchmarks.research.simulate.truth import level_of_the_day, machine_of, truth_of
 
 from strata.analysis import additive
 from strata.analysis.additive import Readings
-from strata.design.simulate.ours import run_adaptive
-from strata.design.simulate.tally import Campaign, judge
-from strata.design.simulate.truth import level_of_the_day, machine_of, truth_of
 
 CAMPAIGNS = int(os.environ.get("STRATA_CALIBRATE", "0"))
 # Half a minute of processor for one; on a busy machine many times that. The long run takes what it takes, and a mark

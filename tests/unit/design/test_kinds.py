@@ -6,10 +6,10 @@ import os
 
 import numpy as np
 import pytest
+from benchmarks.research.simulate import kinds
+from benchmarks.research.simulate.kinds import KINDS, Kind, Machine, Result, campaign
 
 from strata.analysis import evidence
-from strata.design.simulate import kinds
-from strata.design.simulate.kinds import KINDS, Kind, Machine, Result, campaign
 from strata.model import View
 
 CAMPAIGNS = int(os.environ.get("STRATA_CALIBRATE", "0"))

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[3] / "python" / "strata"
-# The writer; the picture of progress and the coloured verdict, whose texts are made visible before; and programs for
-# developers, which show figures of their own.
+# The writer; the picture of progress and the coloured verdict, whose texts are made visible before.
 WRITERS = {"cli/output.py", "cli/watch.py", "report/terminal.py"}
-DEVELOPERS = {"design/replay.py", "design/simulate/__main__.py", "design/simulate/bound.py"}
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
 # The writer, and the frames of the protocol, which are no text.
 ENGINE = Path(__file__).parents[3] / "crates" / "engine" / "src"
@@ -46,7 +44,7 @@ def test_nothing_else_writes_to_a_terminal() -> None:
     for path in PACKAGE.rglob("*.py"):
         name = str(path.relative_to(PACKAGE))
         calls = list(writes(path.read_text()))
-        if calls and name not in WRITERS | DEVELOPERS:
+        if calls and name not in WRITERS:
             found[name] = calls
     assert found == {}, "print with strata.cli.output, which makes foreign text visible"
 

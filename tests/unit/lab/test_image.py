@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata.errors import Refused
-from strata.hosts.fake import FakeHost
 from strata.lab import bootstrap, contents, image, root
 from strata.lab import cache as caches
 from strata.lab.spec import LabSpec

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata.errors import Refused
-from strata.hosts.fake import FakeHost
 from strata.lab import bootstrap, private
 from strata.lab import cache as caches
 from strata.lab.bootstrap import Site

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata.errors import BadInput, Refused
-from strata.hosts.fake import FakeHost
 from strata.lab import sources, zfs
 from strata.lab.sources import Kernel, Mirror, Suite
 from strata.lab.spec import LabSpec

@@ -7,9 +7,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata.errors import CommandFailed, Refused
-from strata.hosts.fake import FakeHost
 from strata.lab import zfs
 from strata.lab.bootstrap import Rights, Site
 from strata.lab.sources import Kernel, Mirror, Suite

@@ -157,7 +157,7 @@ def test_a_guest_gets_the_very_device_where_no_other_can_be_made_like_it() -> No
     line = 'qm set "$1" --virtio1 /dev/data-1/volume,cache=writeback,aio=threads,detect_zeroes=0'
     assert given["data-disk.sh"].text.endswith(f"{line}\n")
     disks = files("disk | lvm | vm", "libvirt")
-    assert list(disks) == ["data-disk.xml"]
+    assert list(disks) == ["data-disk.xml", "data-libvirt.txt"]
     source = ElementTree.fromstring(disks["data-disk.xml"].text).find("source")
     assert source is not None and source.get("dev") == "/dev/data-1/volume"
 
@@ -229,7 +229,7 @@ def test_libvirt_gives_a_guest_the_disk_that_was_measured() -> None:
     assert {each.tag: each.text for each in disk.findall("iotune/*")} == {
         "read_iops_sec": "100", "write_iops_sec": "200", "read_bytes_sec": "10485760", "write_bytes_sec": "20971520",
     }  # fmt: skip
-    assert "virsh iothreadadd GUEST 1" in given["data-disk.xml"].text
+    assert "virsh iothreadadd GUEST 1" in given["data-libvirt.txt"].text
 
 
 def test_libvirts_thread_of_a_virtio_disk_is_made_first() -> None:
@@ -237,9 +237,9 @@ def test_libvirts_thread_of_a_virtio_disk_is_made_first() -> None:
     assert "data-controller.xml" not in given
     driver = ElementTree.fromstring(given["data-disk.xml"].text).find("driver")
     assert driver is not None and driver.get("iothread") == "1" and driver.get("detect_zeroes") == "off"
-    assert "virsh iothreadadd GUEST 1" in given["data-disk.xml"].text
-    plain = files(GUEST.format(""), "libvirt")["data-disk.xml"].text
-    assert "iothread" not in plain
+    assert "virsh iothreadadd GUEST 1" in given["data-libvirt.txt"].text
+    plain = files(GUEST.format(""), "libvirt")
+    assert "iothread" not in plain["data-disk.xml"].text + plain["data-libvirt.txt"].text
 
 
 # ---------------------------------------------------------------- what happens without a disk
@@ -308,6 +308,22 @@ def test_a_partition_that_is_there_at_boot_is_not_made_again() -> None:
     assert '[ -b \\"$$part\\" ] || partx --update' in service
 
 
+@pytest.mark.parametrize(
+    ("text", "options"), [("disk | ext4(noatime)", "noatime,nofail"), ("disk | xfs", "defaults,nofail")]
+)
+def test_a_machine_that_an_installer_set_up_boots_without_the_disk(text: str, options: str) -> None:
+    curtin = files(text, "curtin")["data-curtin.yaml"].text
+    assert f"\n    options: {options}\n" in curtin and "nofail: boot does not wait" in curtin
+    disko = files(text, "disko")["data-disko.nix"].text
+    words = " ".join(f'"{option}"' for option in options.split(","))
+    assert f"mountOptions = [ {words} ];" in disko and "nofail: boot does not wait" in disko
+
+
+def test_a_pool_of_disko_is_not_needed_at_boot() -> None:
+    text = files("disk | zfs", "disko")["data-disko.nix"].text
+    assert '  fileSystems = {\n    "/srv/data" = {\n      options = [ "nofail" ];' in text
+
+
 def test_units_say_how_they_are_enabled() -> None:
     for file in files("2*disk | md(raid1) | ext4", "systemd", ["disk", "disk"]).values():
         assert "`systemctl daemon-reload && systemctl enable --now strata-data.service srv-data.mount`" in file.text
@@ -315,9 +331,13 @@ def test_units_say_how_they_are_enabled() -> None:
 
 def test_a_pool_of_libvirt_is_not_at_the_mount_point_itself() -> None:
     for text in ("disk | ext4", "disk | ext4 | qcow2(size=1G)"):
-        file = files(text, "libvirt")["data-pool.xml"]
-        assert ElementTree.fromstring(file.text).findtext("target/path") == "/srv/data/libvirt"
-        assert "virsh pool-build data" in file.text
+        written = files(text, "libvirt")
+        assert ElementTree.fromstring(written["data-pool.xml"].text).findtext("target/path") == "/srv/data/libvirt"
+        commands = [
+            line.strip() for line in written["data-libvirt.txt"].text.splitlines() if line.startswith("  virsh")
+        ]
+        wanted = ["define data-pool.xml", "build data", "start data", "autostart data"]
+        assert commands == [f"virsh pool-{words}" for words in wanted]
 
 
 @pytest.mark.parametrize(("form", "name"), [("docker", "daemon.json"), ("podman", "storage.conf"), ("fstab", "fstab")])
@@ -352,3 +372,55 @@ def test_proxmox_keeps_an_image_on_zfs_a_file() -> None:
     for text in ("disk | zfs | qcow2(size=4G) | vm", "disk | zfs | raw(size=4G) | vm"):
         storage = files(text, "proxmox")["storage.cfg"].text
         assert "\ndir: data" in storage and "is_mountpoint /srv/data" in storage and "zfspool" not in storage
+
+
+# ---------------------------------------------------------------- what fails, and what may differ
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("2*disk | md(raid1) | ext4", "mdadm.conf has MAILADDR"),
+        ("2*disk | lvm(raid1) | xfs", "`lvs -o+lv_health_status data-2`"),
+        ("2*disk | zfs(mirror=2)", "zed.rc has ZED_EMAIL_ADDR"),
+        ("2*disk | btrfs(raid1)", "`btrfs device stats /srv/data`"),
+    ],
+)
+def test_a_recipe_of_copies_says_what_warns_of_a_failed_disk(text: str, words: str) -> None:
+    for form in ("shell", "systemd", "docker"):
+        written = "".join(file.text for file in files(text, form, ["disk"] * 2).values())
+        assert "A failed disk: " in written and words in written
+    for alone in ("disk | ext4", "disk | zfs", "disk | lvm | ext4", "disk | btrfs"):
+        assert "A failed disk" not in shell.render(made(alone))
+
+
+def test_a_recipe_says_what_the_kernel_and_zfs_choose_by_the_machine() -> None:
+    assert "I/O scheduler and read-ahead: the recipe sets neither" in files("disk | ext4", "fstab")["fstab"].text
+    assert "I/O scheduler and" not in files("disk | scheduler(none) | ext4", "fstab")["fstab"].text
+    free = shell.render(made("disk | zfs"))
+    assert "Sector size: ZFS asks the devices" in free and "Memory: ZFS's cache may take half" in free
+    bound = shell.render(made("disk | zfs(ashift=12, arc_max=1G)"))
+    assert "Sector size: " not in bound and "Memory: ZFS" not in bound
+
+
+@pytest.mark.parametrize("text", ["disk | ext4 | limit(write_iops=10)", "disk | limit(write_iops=10) | ext4"])
+def test_an_instrument_is_in_no_recipe(text: str) -> None:
+    with pytest.raises(BadInput, match="is an instrument, which stacks are compared with"):
+        made(text)
+
+
+def test_docker_keeps_its_images_on_the_stack_and_says_what_one_sees() -> None:
+    """The image store of containerd, Docker 29's default, keeps them in /var/lib/containerd."""
+    written = files("disk | xfs", "docker")
+    assert json.loads(written["daemon.json"].text)["features"] == {"containerd-snapshotter": False}
+    assert "`docker info --format '{{.Driver}} {{.DockerRootDir}}'` says overlay2 /srv/data/docker" in (
+        written["daemon.json.txt"].text
+    )
+
+
+def test_commands_for_libvirt_can_be_copied() -> None:
+    """In a comment of XML, an option would have a space between its hyphens."""
+    written = files(GUEST.format("iothread"), "libvirt")
+    assert "\n  virsh attach-device GUEST data-disk.xml --config\n" in written["data-libvirt.txt"].text
+    for name, file in written.items():
+        assert name.endswith(".txt") or "virsh" not in file.text

@@ -94,7 +94,8 @@ def test_proxmox_gets_the_storage_below_an_image_and_the_disk_as_it_was_measured
 
 def test_dockers_configuration_is_json() -> None:
     text = written("docker", "engine").split("\n", 1)[1].split("====")[0]
-    assert json.loads(text) == {"storage-driver": "btrfs", "data-root": "/srv/data/docker"}
+    graph_driver = {"features": {"containerd-snapshotter": False}}
+    assert json.loads(text) == {"storage-driver": "btrfs", "data-root": "/srv/data/docker", **graph_driver}
 
 
 @pytest.mark.parametrize("engine", ["docker", "podman", "containerd", "lxc", "lxd", "incus"])

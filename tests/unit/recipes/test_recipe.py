@@ -9,6 +9,7 @@ from strata.errors import BadInput
 from strata.layers import catalogue, drivers
 from strata.model import Completed, Stack
 from strata.recipes import plan, shell
+from strata.recipes.formats import formats
 from strata.recipes.plan import Recipe
 
 
@@ -55,7 +56,12 @@ def test_states_of_a_measurement_are_left_out_and_said() -> None:
     recipe = made("disk | scheduler(none) | btrfs | fill(50%) | snapshot(held=2) | warm(2)", "disk=a")
     assert recipe.left_out == ("fill(50%)", "snapshot(held=2)", "warm(2)")
     assert [layer.node.call.name for layer in recipe.layers] == ["disk", "scheduler", "btrfs"]
-    assert "Left out, as states of the measurement: fill(50%), snapshot(held=2), warm(2)." in shell.render(recipe)
+    said = "Measured with fill(50%), snapshot(held=2), warm(2), which the recipe does not set up."
+    written = [
+        shell.render(recipe),
+        *(formats()[name].write(recipe)[-1].text for name in ("fstab", "docker", "proxmox")),
+    ]
+    assert all(said in text for text in written)
 
 
 @pytest.mark.parametrize("condition", ["null(a)", "kernel(6.1)", "debian(12)"])

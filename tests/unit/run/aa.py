@@ -13,12 +13,12 @@ import tempfile
 from pathlib import Path
 
 from scipy import stats
+from tests.fake_host import FakeHost
 
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.analysis import rank
 from strata.analysis.noise import Noise
-from strata.hosts.fake import FakeHost
 from strata.model import Command, Rule
 from strata.run import campaign as running
 from strata.run import plan as planning

@@ -6,11 +6,11 @@ import threading
 from dataclasses import dataclass, field
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata import campaign as campaigns
 from strata import layers
 from strata.errors import GuestLost, VisitFailed
-from strata.hosts.fake import FakeHost
 from strata.model import Command, Completed, Disk, Guest, Step
 from strata.run import layout
 from strata.run.at_once import at_once

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata.errors import CommandFailed, Refused
-from strata.hosts.fake import FakeHost
 from strata.model import Command, Completed, Disk
 from strata.run import claims
 

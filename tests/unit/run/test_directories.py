@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata import campaign as campaigns
 from strata import layers
 from strata.errors import CommandTimedOut
-from strata.hosts.fake import FakeHost
 from strata.model import Command, Completed
 from strata.run import directories
 from strata.run.directories import Directory

@@ -81,7 +81,7 @@ def test_what_is_rehearsed_takes_its_time_as_well() -> None:
     [("kvm-storage", "quick", 213, 255), ("vm-cache-modes", "quick", 57, 82), ("kvm-storage", "host", 40, 60)],
 )
 def test_the_estimate_is_near_to_what_was_measured(name: str, profile: str, least_s: float, most_s: float) -> None:
-    """Seconds of a visit in the emulated lab on two quiet processors, from docs/test-full.md."""
+    """Seconds of a visit in the emulated lab on two quiet processors, from benchmarks/results."""
     campaign = beside.fitted(
         campaigns.load(
             (CAMPAIGNS / f"{name}.yaml").read_text(),

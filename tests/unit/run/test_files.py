@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tests.fake_host import FakeHost
+
 from strata import campaign as campaigns
 from strata import layers
 from strata.errors import CommandTimedOut
-from strata.hosts.fake import FakeHost
 from strata.model import Command, Completed, Stack
 from strata.run import files
 

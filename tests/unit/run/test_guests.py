@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata import campaign as campaigns
 from strata import layers
 from strata.errors import CommandFailed, GuestLost, HostLost, VisitFailed
-from strata.hosts.fake import FakeHost
 from strata.model import BOOT_TIME, Call, Command, Completed, Disk, Step
 from strata.run import guests, layout, visit
 from strata.run.guests import Machines

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Literal, cast
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.errors import BadInput, Refused
-from strata.hosts.fake import FakeHost
 from strata.lab.machine import SavedState
 from strata.lab.qemu import MachineSpec
 from strata.model import Disk, GuestImage, Testbed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from strata.hosts.fake import FakeHost
+from tests.fake_host import FakeHost
+
 from strata.model import Command, Completed
 from strata.run import kernel_log
 

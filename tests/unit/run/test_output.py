@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.fake_host import FakeHost
 
-from strata.hosts.fake import FakeHost
 from strata.model import Call, Kind, Measured, Metric, Outcome, Target, TrialOutput, Workload
 from strata.run import trial
 from strata.workloads import workloads

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata.errors import Interrupted
-from strata.hosts.fake import FakeHost
 from strata.model import Command, Completed, Guest, GuestImage, Measured
 from strata.run.outside import QEMU, Outside
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.errors import HostLost, Refused
-from strata.hosts.fake import FakeHost
 from strata.lab import emulator
 from strata.model import Testbed
 from strata.run import features, in_lab

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.errors import BadInput, HostLost, Interrupted, Refused
-from strata.hosts.fake import FakeHost
 from strata.model import Command, Rule, Testbed
 from strata.run import campaign as running
 from strata.run import parallel

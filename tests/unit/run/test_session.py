@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tests.fake_host import FakeHost
+
 from strata import campaign as campaigns
 from strata import layers, workloads
-from strata.hosts.fake import FakeHost
 from strata.model import Facts
 from strata.run import session
 from strata.run.sites import LastingSites

@@ -13,10 +13,10 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from tests.fake_host import FakeHost
 
 import strata
 from strata.errors import Interrupted
-from strata.hosts.fake import FakeHost
 from strata.model import (
     Call,
     Command,

@@ -8,9 +8,9 @@ import time
 from collections.abc import Mapping
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata.errors import WorkloadFailed
-from strata.hosts.fake import FakeHost
 from strata.model import (
     Call,
     Command,

@@ -8,9 +8,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata.errors import CommandFailed, CommandTimedOut, GuestLost, VisitFailed, WorkloadFailed
-from strata.hosts.fake import FakeHost
 from strata.model import (
     Call,
     Command,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata.errors import VisitFailed
-from strata.hosts.fake import FakeHost
 from strata.model import Command, Completed
 from strata.run import trial_files
 

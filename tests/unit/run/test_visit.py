@@ -12,10 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.fake_host import FakeHost
 
 from strata.campaign import parse_stacks
 from strata.errors import BadInput, CommandFailed, CommandTimedOut, HostLost, Interrupted, UndoFailed, WorkloadFailed
-from strata.hosts.fake import FakeHost
 from strata.judge.risks import loses_acknowledged
 from strata.layers import catalogue
 from strata.model import (

@@ -9,6 +9,9 @@ from strata.model import Call, Command, Kind
 from strata.recipes.plan import Layer, Recipe
 from strata.recipes.remarks import remarks
 
+NOFAIL = "nofail"
+"""The option of a mount without which a missing disk ends the boot in the emergency shell. Source: systemd.mount(5)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mount:
@@ -154,6 +157,15 @@ def tied_to(recipe: Recipe, *services: str) -> list[str]:
 def afterwards(check: str, back: str) -> list[str]:
     """How one sees that it is in place, and how it is removed again."""
     return [f"Is it in place? {check}", f"The way back: {back}"]
+
+
+def not_needed_at_boot(mount: str) -> str:
+    """Of a mount with `NOFAIL`."""
+    return (
+        f"{NOFAIL}: boot does not wait for this file system and goes on without it where a disk is missing. A service "
+        f"that uses it needs RequiresMountsFor={mount}: without, it may start first and write to the empty directory "
+        "below, at any boot."
+    )
 
 
 def erased(recipe: Recipe) -> list[str]:

@@ -14,7 +14,15 @@ from ruamel.yaml import YAML
 
 from strata.errors import BadInput
 from strata.model import Value
-from strata.recipes.formats._parts import commented, erased, heading, mount_of, words_of_mkfs
+from strata.recipes.formats._parts import (
+    NOFAIL,
+    commented,
+    erased,
+    heading,
+    mount_of,
+    not_needed_at_boot,
+    words_of_mkfs,
+)
 from strata.recipes.plan import Layer, Recipe
 from strata.recipes.written import File, Format
 
@@ -41,6 +49,7 @@ def write(recipe: Recipe) -> tuple[File, ...]:
     remarks = [
         *heading(recipe),
         "Add it to the storage configuration of the system's own disk. Installing ERASES these devices.",
+        *([not_needed_at_boot(mount.path)] if (mount := mount_of(recipe)) is not None else []),
         *erased(recipe),
     ]
     return (File(f"{recipe.name}-curtin.yaml", commented(remarks) + text.getvalue()),)
@@ -133,8 +142,14 @@ def _file_system(layer: Layer, below: list[str], recipe: Recipe) -> list[Item]:
     mount = mount_of(recipe)
     if mount is None or mount.uuid != layer.place.uuid:
         return [formatted]
-    mounted: Item = {"id": layer.place.name, "type": "mount", "device": str(formatted["id"]), "path": mount.path}
-    return [formatted, mounted | ({"options": mount.options} if mount.options else {})]
+    mounted: Item = {
+        "id": layer.place.name,
+        "type": "mount",
+        "device": str(formatted["id"]),
+        "path": mount.path,
+        "options": f"{mount.options or 'defaults'},{NOFAIL}",
+    }
+    return [formatted, mounted]
 
 
 def _without_options(layer: Layer) -> Layer:

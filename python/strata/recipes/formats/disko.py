@@ -9,7 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from strata.errors import BadInput
-from strata.recipes.formats._parts import commented, erased, heading, mount_of, words_of_mkfs
+from strata.recipes.formats._parts import (
+    NOFAIL,
+    commented,
+    erased,
+    heading,
+    mount_of,
+    not_needed_at_boot,
+    words_of_mkfs,
+)
 from strata.recipes.plan import Layer, Recipe
 from strata.recipes.written import File, Format
 
@@ -43,6 +51,8 @@ def write(recipe: Recipe) -> tuple[File, ...]:
         "disko in its mode `disko` ERASES these devices.",
         *erased(recipe),
     ]
+    if found["zpool"] or mount_of(recipe) is not None:
+        remarks.append(not_needed_at_boot(recipe.mount))
     if found["mdadm"]:
         remarks.append("It gives mdadm the level only: the array comes in sync first, and the rest is mdadm's choice.")
     module: Set = {"disko": {"devices": devices}}
@@ -51,6 +61,8 @@ def write(recipe: Recipe) -> tuple[File, ...]:
         # NixOS refuses a machine with ZFS and without this: its pools are not imported by another (ZFS's hostid).
         remarks.append("networking.hostId is any number that no other machine has; one that you set already holds.")
         module["networking"] = {"hostId": Expression(f'lib.mkDefault "{recipe.layers[-1].place.uuid[:8]}"')}
+        # disko's pools do not hand mountOptions to their root in every version; NixOS adds up the lists of options
+        module["fileSystems"] = {recipe.mount: {"options": [NOFAIL]}}
         head = "{ lib, ... }:\n"
     return (File(f"{recipe.name}-disko.nix", commented(remarks) + head + _nix(module) + "\n"),)
 
@@ -94,7 +106,7 @@ def _file_system(layer: Layer, recipe: Recipe, found: dict[str, Set], contents: 
     }
     if mount is not None and mount.uuid == layer.place.uuid:
         content["mountpoint"] = mount.path
-        content |= {"mountOptions": mount.options.split(",")} if mount.options else {}
+        content["mountOptions"] = [*(mount.options or "defaults").split(","), NOFAIL]
     contents[layer.below[0].path]["content"] = content
 
 

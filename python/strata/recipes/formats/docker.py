@@ -30,7 +30,8 @@ def write(recipe: Recipe) -> tuple[File, ...]:
         driver = str(call["driver"])
     else:
         driver = recipe.top.filesystem if recipe.top.filesystem in ("btrfs", "zfs") else "overlay2"
-    settings: dict[str, object] = {"storage-driver": driver}
+    # The image store of containerd keeps images in /var/lib/containerd, not on the stack, and knows no such drivers.
+    settings: dict[str, object] = {"storage-driver": driver, "features": {"containerd-snapshotter": False}}
     options = []
     if driver == "devicemapper" and recipe.top.kind is Kind.BLOCK:
         if recipe.top.thin_pool is None:
@@ -45,18 +46,20 @@ def write(recipe: Recipe) -> tuple[File, ...]:
         options.append(f"dm.fs={call['fs']}")
     if options:
         settings["storage-opts"] = options
+    expected = f"{driver} {settings.get('data-root', '/var/lib/docker')}"
     remarks = [
         *heading(recipe),
         first_the_stack(recipe),
         *at_boot(recipe),
         *tied_to(recipe, "docker"),
-        "Where there is no /etc/docker/daemon.json, put this one there. Where there is one, keep its other settings:",
+        "Where there is no /etc/docker/daemon.json, put this one there. Where there is one, keep its other settings",
+        "(jq is in Debian's package jq):",
         f"  {MERGE}",
         "  dockerd --validate --config-file merged.json   (Docker 23 or newer)",
         "  cp /etc/docker/daemon.json /etc/docker/daemon.json.before && cp merged.json /etc/docker/daemon.json",
         "Then systemctl daemon-reload and restart docker. Images and containers that it had stay where they were.",
         *afterwards(
-            "`docker info --format '{{.Driver}} {{.DockerRootDir}}'`",
+            f"`docker info --format '{{{{.Driver}}}} {{{{.DockerRootDir}}}}'` says {expected}",
             "remove the drop-in, and put /etc/docker/daemon.json.before in its place again; where there was none, "
             "remove daemon.json.",
         ),

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from strata.recipes.formats._parts import afterwards, commented, first_the_stack, heading, must_mount, restarts
+from strata.recipes.formats._parts import (
+    NOFAIL,
+    afterwards,
+    commented,
+    first_the_stack,
+    heading,
+    must_mount,
+    not_needed_at_boot,
+    restarts,
+)
 from strata.recipes.plan import Recipe
 from strata.recipes.written import File, Format
 
 
 def write(recipe: Recipe) -> tuple[File, ...]:
     mount = must_mount(recipe, "fstab")
-    # systemd.mount(5): without nofail a disk that is missing ends the boot in the emergency shell
-    options, remarks = [mount.options or "defaults", "nofail"], [first_the_stack(recipe)]
-    remarks.append("Then add the line to those that /etc/fstab has.")
-    remarks.append(
-        "nofail: boot does not wait for this file system and goes on without it where a disk is missing. A service "
-        f"that uses it needs RequiresMountsFor={mount.path}: without, it may start first and write to the empty "
-        "directory below, at any boot."
-    )
+    options, remarks = [mount.options or "defaults", NOFAIL], [first_the_stack(recipe)]
+    remarks.append("Then add the line to those that /etc/fstab has, and run `systemctl daemon-reload`.")
+    remarks.append(not_needed_at_boot(mount.path))
     if restarts(recipe):
         options.append(f"x-systemd.requires=strata-{recipe.name}.service")
         remarks.append(f"What lies below is started by strata-{recipe.name}.service: strata recipe ... --as systemd.")

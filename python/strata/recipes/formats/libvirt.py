@@ -19,6 +19,7 @@ from strata.recipes.formats._parts import (
     volume_group,
 )
 from strata.recipes.plan import Recipe
+from strata.recipes.remarks import risks
 from strata.recipes.written import File, Format
 
 _BUS = {"virtio-blk": ("virtio", "vdb"), "virtio-scsi": ("scsi", "sdb"), "sata": ("sata", "sdb")}
@@ -32,58 +33,67 @@ _IOTUNE = (
 
 def write(recipe: Recipe) -> tuple[File, ...]:
     call = running(recipe, "vm")
-    disk = _disk_files(recipe, call) if call is not None else ()
+    disk, attach = _disk_files(recipe, call) if call is not None else ((), [])
     try:
         pool = _pool(recipe)
     except BadInput:
         if call is None or recipe.top.kind is not Kind.BLOCK:
             raise
-        return disk  # no pool: the guest gets the device that was measured, and libvirt makes none
+        return (*disk, _commands(recipe, attach))  # no pool: the guest gets the device that was measured
+    name, define = recipe.name, _define(recipe, pool.get("type") == "dir")
+    return (File(f"{name}-pool.xml", _text(pool, recipe)), *disk, _commands(recipe, [*define, *attach]))
+
+
+def _commands(recipe: Recipe, lines: list[str]) -> File:
+    """Apart from the XML, whose comments hold no two hyphens in a row: nobody could copy an option from there."""
+    text = [*heading(recipe), first_the_stack(recipe), *at_boot(recipe), *lines]
+    return File(f"{recipe.name}-libvirt.txt", "\n".join(text) + "\n")
+
+
+def _define(recipe: Recipe, is_directory: bool) -> list[str]:
     name = recipe.name
-    build = f", `virsh pool-build {name}`" if pool.get("type") == "dir" else ""
-    remarks = afterwards(
-        f"`virsh pool-info {name}`, after `virsh pool-define {name}-pool.xml`{build} and `virsh pool-start {name}`.",
-        f"`virsh pool-destroy {name}` and `virsh pool-undefine {name}`, which leave the data.",
-    )
-    if build:
-        remarks.append(
+    steps = ["define {}-pool.xml", *(["build {}"] if is_directory else []), "start {}", "autostart {}"]
+    lines = ["The pool:", *(f"  virsh pool-{step.format(name)}" for step in steps)]
+    if is_directory:
+        lines.append(
             "Build it once, with the storage mounted: its directory is there only, so where a disk is missing at boot "
             "the pool is not started, and nothing is written to the empty mount point."
         )
-    return (File(f"{name}-pool.xml", _text(pool, recipe, remarks)), *disk)
+    return lines + afterwards(
+        f"`virsh pool-info {name}` says running.",
+        f"`virsh pool-destroy {name}` and `virsh pool-undefine {name}`, which leave the data.",
+    )
 
 
-def _disk_files(recipe: Recipe, call: Call) -> tuple[File, ...]:
+def _disk_files(recipe: Recipe, call: Call) -> tuple[tuple[File, ...], list[str]]:
+    """The files, and what to do with them."""
     name, disk = recipe.name, _disk(recipe, call)
     target = disk.find("target")
     assert target is not None
-    attach = [f"virsh attach-device GUEST {name}-disk.xml --config"]
+    steps = [f"attach-device GUEST {name}-disk.xml --config"]
     if call["bus"] == "virtio-scsi":
-        attach.insert(0, f"virsh attach-device GUEST {name}-controller.xml --config")
+        steps.insert(0, f"attach-device GUEST {name}-controller.xml --config")
     if call["iothread"]:
-        attach.insert(0, "virsh iothreadadd GUEST 1 --config")
-    remarks = [
-        f"In this order, and the guest has it from its next start: {'; '.join(f'`{each}`' for each in attach)}.",
-        f"GUEST has a disk {target.get('dev')} already? Write another letter here.",
+        steps.insert(0, "iothreadadd GUEST 1 --config")
+    lines = [
+        "The disk of GUEST, which has it from its next start:",
+        *(f"  virsh {step}" for step in steps),
+        f"GUEST has a disk {target.get('dev')} already? Write another letter in {name}-disk.xml.",
         *(["GUEST has an I/O thread 1 already? Leave that command out."] if call["iothread"] else []),
-        *afterwards(
-            "`virsh domblklist GUEST` shows it.",
-            f"`virsh detach-disk GUEST {target.get('dev')} --config`, which leaves the data.",
-        ),
     ]
-    files = []
+    files = [File(f"{name}-disk.xml", _text(disk, recipe))]
+    back = f"`virsh detach-disk GUEST {target.get('dev')} --config`, which leaves the data"
     if call["bus"] == "virtio-scsi":
         controller = Element("controller", type="scsi", index="0", model="virtio-scsi")
         if call["iothread"]:
             SubElement(controller, "driver", iothread="1")
-        of_controller = [
-            "GUEST has a SCSI controller 0 already? Write the next free number here and in the address of the disk.",
-            *afterwards(
-                "`virsh dumpxml GUEST` shows it.", f"`virsh detach-device GUEST {name}-controller.xml --config`."
-            ),
-        ]
-        files.append(File(f"{name}-controller.xml", _text(controller, recipe, of_controller)))
-    return (*files, File(f"{name}-disk.xml", _text(disk, recipe, remarks)))
+        files.insert(0, File(f"{name}-controller.xml", _text(controller, recipe)))
+        lines.append(
+            f"GUEST has a SCSI controller 0 already? Write the next free number in {name}-controller.xml and in the "
+            f"address in {name}-disk.xml."
+        )
+        back += f"; `virsh detach-device GUEST {name}-controller.xml --config`"
+    return tuple(files), [*lines, *afterwards("`virsh domblklist GUEST` shows it.", f"{back}.")]
 
 
 def _pool(recipe: Recipe) -> Element:
@@ -151,10 +161,10 @@ def _disk(recipe: Recipe, call: Call) -> Element:
     return disk
 
 
-def _text(element: Element, recipe: Recipe, after: list[str]) -> str:
+def _text(element: Element, recipe: Recipe) -> str:
     ElementTree.indent(element)
-    lines = [*heading(recipe), first_the_stack(recipe), *at_boot(recipe), *after]
-    remarks = "\n".join([*lines, "A comment of XML has no two hyphens in a row: write - - without the space."])
+    remarks = "\n".join([f"{recipe.name}: {recipe.stack}", *risks(recipe), f"Commands: {recipe.name}-libvirt.txt"])
+    # a comment of XML has no two hyphens in a row
     return f"<!--\n{re.sub('-(?=-)', '- ', remarks)}\n-->\n{ElementTree.tostring(element, encoding='unicode')}\n"
 
 

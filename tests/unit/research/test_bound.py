@@ -6,8 +6,7 @@ import json
 
 import numpy as np
 import pytest
-
-from strata.design.simulate.bound import fewest_visits, main
+from benchmarks.research.simulate.bound import fewest_visits, main
 
 
 def test_two_equal_stacks_share_the_visits() -> None:

@@ -1,9 +1,9 @@
 """Made-up campaigns on which strategies are compared: hours of machine time, and how often each is wrong.
 
-    python -m strata.design.simulate --stacks 100 --campaigns 200 --seed 1 --noise realistic --json
+    python -m benchmarks.research.simulate --stacks 100 --campaigns 200 --seed 1 --noise realistic --json
 
 Nothing here is measured: `truth` invents stacks, `strata.analysis.noise` invents how machines misbehave, and every
-strategy is run on the same campaigns. `strata.design.replay` does the same with a stored data set in their place.
+strategy is run on the same campaigns. `benchmarks.research.replay` does the same with a stored data set in their place.
 
     truth     stacks of a factorial campaign, and a machine that pretends to measure them
     peers     what others do: fixed matrices, the rule of the Phoronix Test Suite, successive halving

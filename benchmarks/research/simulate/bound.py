@@ -1,6 +1,6 @@
 """How little time could do: a yardstick for strategies, of somebody who knows all that they have to find out.
 
-    python -m strata.design.simulate.bound --stacks 100 --campaigns 60 --seed 1 --confidence 95%
+    python -m benchmarks.research.simulate.bound --stacks 100 --campaigns 60 --seed 1 --confidence 95%
 
 It knows how good every stack is and how much its visits vary, drift and interference do not happen to it, and it may
 make parts of visits. It only has to show, pair by pair and each at the confidence asked for, that no stack is better
@@ -17,10 +17,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from benchmarks.research.simulate.ours import MARGIN
+from benchmarks.research.simulate.truth import LEVELS, NOISES, SET_UP_S, TRIAL_S, Pretended, machine_of, truth_of
 
 from strata.analysis.additive import Array
-from strata.design.simulate.ours import MARGIN
-from strata.design.simulate.truth import LEVELS, NOISES, SET_UP_S, TRIAL_S, Pretended, machine_of, truth_of
 from strata.units import parse_percent
 
 _STEPS = 400
@@ -47,7 +47,9 @@ def spread_of(machine: Pretended, stack: int) -> float:
 def main(arguments: Sequence[str] | None = None) -> None:
     from scipy.special import ndtri
 
-    parser = argparse.ArgumentParser(prog="python -m strata.design.simulate.bound", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.research.simulate.bound", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--stacks", type=int, choices=sorted(LEVELS), default=100)
     parser.add_argument("--campaigns", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)

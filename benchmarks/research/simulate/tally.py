@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from benchmarks.research.simulate.ours import MARGIN, run_adaptive, run_race
+from benchmarks.research.simulate.peers import Ended, halving, interleaved, phoronix, sequential
+from benchmarks.research.simulate.truth import Machine
 
 from strata.analysis.additive import Array
-from strata.design.simulate.ours import MARGIN, run_adaptive, run_race
-from strata.design.simulate.peers import Ended, halving, interleaved, phoronix, sequential
-from strata.design.simulate.truth import Machine
 
 Strategy = Callable[[Machine, int, float], Ended]  # machine, seed, margin
 

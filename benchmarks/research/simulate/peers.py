@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from benchmarks.research.simulate.truth import Machine
 
 from strata.analysis.additive import Array
 from strata.analysis.student import t_quantile
-from strata.design.simulate.truth import Machine
 
 # Phoronix Test Suite, pts_test_run_manager.php::increase_run_count_check at 84227e6aa, for tests of under two minutes
 # with TimesToRun 3; the threshold that its user-config.xml ships.

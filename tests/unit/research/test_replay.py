@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from benchmarks.research.dataset import frame, halves
+from benchmarks.research.replay import Replayed, main, noise_of, recorded
+from benchmarks.research.simulate.tally import STRATEGIES
+from tests.unit.design.learning import campaign, empty, grid
 
-from strata.cli.dataset import frame, halves
-from strata.design.replay import Replayed, main, noise_of, recorded
-from strata.design.simulate.tally import STRATEGIES
 from strata.errors import BadInput
 from strata.model import Outcome, Rule, TrialResult
-
-from .learning import campaign, empty, grid
 
 ROUNDS = 20
 PILOT = Path(__file__).parents[3] / "docs" / "concepts" / "deciding" / "pilot" / "visits.parquet"

@@ -1,4 +1,4 @@
-"""python -m strata.design.simulate"""
+"""python -m benchmarks.research.simulate"""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 # Before numpy is loaded: on matrices of this size a second thread waits more than it works.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from strata.design.simulate.ours import MARGIN
-from strata.design.simulate.tally import STRATEGIES, as_json, judge, summary, table
-from strata.design.simulate.truth import LEVELS, NOISES, machine_of, truth_of
+from benchmarks.research.simulate.ours import MARGIN
+from benchmarks.research.simulate.tally import STRATEGIES, as_json, judge, summary, table
+from benchmarks.research.simulate.truth import LEVELS, NOISES, machine_of, truth_of
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m strata.design.simulate",
+        prog="python -m benchmarks.research.simulate",
         description="Hours and errors of every strategy on the same made-up campaigns. Nothing is measured.",
     )
     parser.add_argument("--stacks", type=int, choices=sorted(LEVELS), default=100)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from benchmarks.research.simulate.peers import Ended
+from benchmarks.research.simulate.truth import Machine
 
 from strata.analysis import additive
 from strata.analysis.belief import Belief
 from strata.analysis.survivors import standing
 from strata.design import adaptive, race
-from strata.design.simulate.peers import Ended
-from strata.design.simulate.truth import Machine
 
 MARGIN = -math.log(0.97)
 MOST_VISITS_PER_STACK = 20

@@ -1,4 +1,4 @@
-"""A machine that does nothing, for campaigns without one: A/A studies, dry tests, demonstrations of the run loop.
+"""A host that runs nothing, for tests of what plans and runs without a machine.
 
 Every command succeeds and is remembered. `respond` may answer a command itself: it gets the command and returns the
 text of its standard output, or None for the default, an empty one. Files live in memory. A command that calls the

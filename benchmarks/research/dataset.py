@@ -1,4 +1,7 @@
-"""python -m strata.cli.dataset DIR FILE.parquet: the visits of a run as a data set for `strata.design.replay`."""
+"""Write the visits of a run as a data set for `benchmarks.research.replay`.
+
+python -m benchmarks.research.dataset DIR FILE.parquet
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,7 @@ def _mean(values: list[float] | tuple[float | None, ...]) -> float | None:
 
 def main() -> None:
     if len(sys.argv) != 3:
-        sys.exit("usage: python -m strata.cli.dataset DIR FILE.parquet")
+        sys.exit("usage: python -m benchmarks.research.dataset DIR FILE.parquet")
     try:
         data = frame(reader.view(Path(sys.argv[1]), series=True))
     except StrataError as error:

@@ -1,9 +1,10 @@
 """Every strategy on campaigns that resample what was really measured.
 
-    python -m strata.design.replay pilot.parquet --campaigns 100 --seed 1 --json
+    python -m benchmarks.research.replay pilot.parquet --campaigns 100 --seed 1 --json
 
 The data set has one row for each visit: `stack`, `hour`, `value` (natural logarithm, larger is better), and one column
-`factor: NAME` for each factor; `python -m strata.cli.dataset DIR FILE` makes it from a run of many interleaved rounds.
+`factor: NAME` for each factor; `python -m benchmarks.research.dataset DIR FILE` makes it from a run of many
+interleaved rounds.
 A stack's truth is its mean over all its visits, what the machine did to all taken out. A visit in a replay is that
 truth, the machine's drift at that hour (the recorded course, over and over), and the rest of one of the stack's own
 visits, drawn with replacement. Trials within one visit are drawn like visits, which flatters strategies that repeat
@@ -27,11 +28,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import polars as pl
+from benchmarks.research.simulate.tally import STRATEGIES, as_json, judge, summary, table
+from benchmarks.research.simulate.truth import SET_UP_S, TRIAL_S, Truth
 
 from strata import parquet
 from strata.analysis.additive import Array, Readings, fit, layout, of_codes
-from strata.design.simulate.tally import STRATEGIES, as_json, judge, summary, table
-from strata.design.simulate.truth import SET_UP_S, TRIAL_S, Truth
 from strata.errors import BadInput
 from strata.text import visible
 from strata.units import parse_percent
@@ -198,7 +199,7 @@ def _effects(data: Recorded) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m strata.design.replay", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.research.replay", description=__doc__.split("\n\n")[0])
     parser.add_argument("data", type=Path, metavar="FILE.parquet")
     parser.add_argument("--campaigns", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
@@ -214,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows = pl.read_parquet(io.BytesIO(parquet.without_arrow_schema(content)))
     # PanicException is no Exception: polars panics on some broken files.
     except (ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        sys.exit(f"{given.data} is no data set of strata.cli.dataset: {error}; make it again.")
+        sys.exit(f"{given.data} is no data set of benchmarks.research.dataset: {error}; make it again.")
     data = recorded(rows)
     summaries = []
     for name, strategy in STRATEGIES.items():
