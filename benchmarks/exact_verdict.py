@@ -3,14 +3,14 @@
     python -m benchmarks.research.dataset RUN exact.parquet
     python -m benchmarks.exact_verdict exact.parquet [--seeds more.parquet] [--campaigns 60]
 
-RUN is one by the virtual clock with factors. Its figures, means over its seeds, are taken for the truth, also of the
+RUN is one on the virtual clock with factors. Its figures, means over its seeds, are taken for the truth, also of the
 real machine: what is compared is the way to a verdict, and not which of the two is right about a disk. The real machine
 is made up as in docs/concepts/deciding.md: visits of 80 s, of which 60 s are measured, with the noise that is called
 realistic there. The strategies are those of `python -m benchmarks.research.simulate`. A verdict is wrong when the
 stack that it names is more than 3 % below the best.
 
-Of the lab the hours are those of RUN, from its first trial to its last, with the pauses of one that was made in
-sittings; and each seed's verdict is held against the
+Of the lab the hours are those of RUN, from its first trial to its last, with the pauses of one that was
+interrupted; and each seed's verdict is compared with the
 means of the other seeds, where there are any: of RUN, or of a run of the stacks at its top alone with more seeds.
 """
 

@@ -140,7 +140,7 @@ def _costs(view: View, rounds: int) -> str:
         first[trial.visit] = min(trial.started_at, first.get(trial.visit, trial.started_at))
     gaps = [later - earlier for earlier, later in pairwise(sorted(first.values()))]
     stacks = len({trial.stack for trial in view.trials})
-    # By the virtual clock a visit's length in real time is not what its trials say.
+    # On the virtual clock a visit's length in real time is not what its trials say.
     if view.testbed.clock == "virtual" or not gaps or median(gaps) <= 0 or rounds < 1:
         return ""
     return f", about {human_time(median(gaps) * stacks * rounds)} more"

@@ -14,8 +14,8 @@ TOP = HERE.parents[2]
 LIST = HERE / "idioms.yaml"
 ENDINGS = {".py", ".rs", ".md", ".j2", ".yaml", ".toml", ".sh"}
 ROOMS = ("python", "crates", "docs", "campaigns", "benchmarks", "tests", "scripts", "packaging")
-# They quote the idioms.
-QUOTES = {LIST, Path(__file__)}
+# They quote the idioms; and records of runs stay as they were written down.
+QUOTES = {LIST, Path(__file__), TOP / "docs" / "results.md"}
 # How many of the last moves of HEAD are checked.
 LAST_COMMITS = 50
 # White space, or the end of one comment line and the start of the next.
@@ -51,13 +51,7 @@ def texts() -> Iterator[Path]:
 
 
 def test_texts_hold_no_banned_idiom() -> None:
-    not_yet = tuple(_rules()["not_yet"])
-    problems = [
-        f"{path.relative_to(TOP)} {problem}"
-        for path in texts()
-        if not str(path.relative_to(TOP)).startswith(not_yet)
-        for problem in idioms(path.read_text())
-    ]
+    problems = [f"{path.relative_to(TOP)} {problem}" for path in texts() for problem in idioms(path.read_text())]
     assert not problems, "\n".join(problems)
 
 
