@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from strata.layers import _instance_pools
 from strata.layers._daemon import UNMARKED
 from strata.layers._device import module_reasons
+from strata.layers._driver import Driver
 from strata.layers._engine import (
     TOOLS,
     Instance,
@@ -174,14 +175,11 @@ def info(kin: Kin) -> LayerInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class InstancesDriver:
+class InstancesDriver(Driver):
     """A LayerDriver of LXD or Incus."""
 
     kin: Kin
     info: LayerInfo
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         backend, name = str(spec["backend"]), self.kin.name

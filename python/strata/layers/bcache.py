@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.layers._device import NAME, SETTLE, fields, first, module_reasons
+from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
     Call,
@@ -211,7 +212,7 @@ for field in cache_hits cache_misses bypassed; do echo "$field=$(cat "$node/stat
 )
 
 
-class BcacheDriver:
+class BcacheDriver(Driver):
     info = INFO
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:

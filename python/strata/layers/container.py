@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from strata.errors import BadInput
 from strata.layers import _limits
 from strata.layers._device import fields
+from strata.layers._driver import Driver
 from strata.layers._steps import output, said, sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
@@ -99,11 +100,8 @@ exit 1"""
 _LOOK = 'pid=$("$1" pid box) && [ "$pid" -gt 0 ] && cat "/proc/$pid/mountinfo"'
 
 
-class ContainerDriver:
+class ContainerDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         asked = _limits.asked(spec)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from strata.errors import BadInput
 from strata.layers._containerd import CONFIGURE, PROGRAMS, start_containerd
 from strata.layers._control_groups import control_group_reasons
+from strata.layers._driver import Driver
 from strata.layers._engine import (
     NO_INSTANCES,
     TOOLS,
@@ -227,11 +228,8 @@ _PROGRAMS = (*PROGRAMS, "buildah")
 _OLDEST = {"blockfile": (1, 7), "erofs": (2, 1)}
 
 
-class ContainerdDriver:
+class ContainerdDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         how = str(spec["snapshotter"])

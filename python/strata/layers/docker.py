@@ -10,6 +10,7 @@ from strata.layers import _docker_pool
 from strata.layers._containerd import CONFIGURE, PROGRAMS, start_containerd
 from strata.layers._control_groups import control_group_reasons
 from strata.layers._device import module_reasons
+from strata.layers._driver import Driver
 from strata.layers._engine import (
     ARRANGE,
     NO_INSTANCES,
@@ -180,11 +181,8 @@ case $verb in
 _OLDEST = (19, 3)
 
 
-class DockerDriver:
+class DockerDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         driver = str(spec["driver"])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from strata.errors import BadInput
 from strata.layers import _lvm
+from strata.layers._driver import Driver
 from strata.layers._lvm import VOLUME
 from strata.layers._members import LOST, choose, note, noted, read_notes
 from strata.layers._steps import output, said, sh
@@ -125,7 +126,7 @@ exit 1"""
 _SHOW_MEMBERS = _REAL + 'dmsetup status "$real"'
 
 
-class LvmDriver:
+class LvmDriver(Driver):
     info = INFO
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:

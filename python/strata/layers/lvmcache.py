@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.layers import _lvm
+from strata.layers._driver import Driver
 from strata.layers._lvm import VOLUME
 from strata.layers._steps import output, run
 from strata.model import (
@@ -87,7 +88,7 @@ found=$(lvs --noheadings --options vg_missing_pv_count \\
 [ "$((found))" -gt 0 ] || [ -z "$found" ] || lvconvert -qq --yes "$@" --splitcache "$group/$volume\""""
 
 
-class LvmCacheDriver:
+class LvmCacheDriver(Driver):
     info = INFO
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:

@@ -7,6 +7,7 @@ from functools import partial
 
 from strata.errors import BadInput
 from strata.layers import _lvm
+from strata.layers._driver import Driver
 from strata.layers._lvm import VOLUME
 from strata.layers._steps import output, run
 from strata.model import (
@@ -83,11 +84,8 @@ size=$(lvs --noheadings --nosuffix --units b --options lv_size "$@" "$group/$poo
 lvcreate -qq --yes "$@" --type thin --virtualsize "$((size))b" --thinpool "$pool" --name "$volume" "$group\""""
 
 
-class LvmThinDriver:
+class LvmThinDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = _lvm.lvm_reasons("lvmthin", facts, self.info.tools, ["dm_thin_pool"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from strata.layers._control_groups import control_group_reasons
+from strata.layers._driver import Driver
 from strata.layers._engine import (
     TOOLS,
     Instance,
@@ -134,11 +135,8 @@ case $verb in
 _OLDEST = (3, 0)
 
 
-class LxcDriver:
+class LxcDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         return [

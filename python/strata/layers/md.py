@@ -24,6 +24,7 @@ from itertools import combinations
 
 from strata.errors import BadInput
 from strata.layers._device import NAME, SETTLE, await_node, fields, first, module_reasons
+from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
     Ability,
@@ -220,7 +221,7 @@ if [ -f "$mark" ]; then cat -- "$mark"; fi"""
 )
 
 
-class MdDriver:
+class MdDriver(Driver):
     info = INFO
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.layers._device import await_node, fields, first, module_reasons
+from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 from strata.units import format_size, human_size
@@ -100,11 +101,8 @@ shift
 for name; do echo "$name=$(cat "$dir/$name")" || exit 1; done"""
 
 
-class NullblkDriver:
+class NullblkDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def memory_bytes(self, spec: Call) -> int:
         return _size(spec) if spec["memory_backed"] else 0

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from strata.errors import BadInput
+from strata.layers._driver import Driver
 from strata.layers._steps import output, remove_link, said, sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 from strata.units import format_size
@@ -81,11 +82,8 @@ echo "size=$(cat "$node/size")"
 blkid --probe --output export -- "$disk\""""
 
 
-class PartitionDriver:
+class PartitionDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from strata.layers import _rootless
 from strata.layers._control_groups import control_group_reasons, rootless_reasons
+from strata.layers._driver import Driver
 from strata.layers._engine import (
     ARRANGE,
     NO_INSTANCES,
@@ -167,11 +168,8 @@ case $verb in
 _OLDEST = (4, 0)
 
 
-class PodmanDriver:
+class PodmanDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, _needed(spec))

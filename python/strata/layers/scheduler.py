@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from strata.layers._driver import Driver
 from strata.layers._steps import output, said, sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
@@ -47,11 +48,8 @@ _RESTORE = 'if [ ! -s "$2" ] || [ ! -b "$1" ]; then exit 0; fi\n' + _FIND + 'cat
 _SHOW = _FIND + _QUEUE + 'cat "$node/queue/scheduler"'
 
 
-class SchedulerDriver:
+class SchedulerDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools)

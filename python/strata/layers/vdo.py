@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from strata.errors import BadInput
 from strata.layers import _lvm
+from strata.layers._driver import Driver
 from strata.layers._lvm import VOLUME
 from strata.layers._steps import output, run
 from strata.model import (
@@ -79,11 +80,8 @@ INFO = LayerInfo(
 )
 
 
-class VdoDriver:
+class VdoDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = _lvm.lvm_reasons("vdo", facts, self.info.tools, ["dm_vdo"])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from strata.errors import BadInput
 from strata.layers._device import SETTLE, await_node
+from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh
 from strata.layers._zfs import (
     COMMON,
@@ -63,11 +64,8 @@ exit 1"""
 )
 
 
-class ZvolDriver:
+class ZvolDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = zfs_reasons(spec, facts, self.info.tools, PROPERTIES)

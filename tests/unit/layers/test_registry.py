@@ -10,6 +10,7 @@ import pytest
 
 from strata import layers
 from strata.layers import catalogue, drivers
+from strata.layers._driver import Driver
 from strata.model import Kind, Param, ParamType
 
 from .layer_cases import ASKS_NOTHING, CONDITIONS, HERE, LAYERS, facts, spec
@@ -60,6 +61,21 @@ def test_a_driver_declares_itself(layer: str) -> None:
     assert (info.provides is None) is (layer in {"scheduler", "sysctl", "tenants", "limit", "vagrant"} | CONDITIONS)
     assert (Kind.GRANT in info.accepts) is (layer == "disk")
     assert all(tool and package for tool, package in info.tools.items())
+
+
+def test_no_driver_repeats_an_answer_that_it_inherits() -> None:
+    assert all(isinstance(driver, Driver) for driver in drivers().values())
+    for path in FOLDER.glob("*.py"):
+        text = path.read_text()
+        assert path.name == "_driver.py" or "inputs: int) -> list[str]:\n        return []" not in text, path.name
+
+
+def test_a_driver_without_steps_is_refused_when_it_is_loaded() -> None:
+    class Unfinished(Driver):
+        info = drivers()["dir"].info
+
+    with pytest.raises(TypeError, match=r"differences.*plan_create.*plan_inspect.*provides"):
+        Unfinished()  # type: ignore[abstract]
 
 
 def check_param(param: Param) -> None:
