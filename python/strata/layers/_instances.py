@@ -36,7 +36,20 @@ from strata.layers._engine import (
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._thin_pool import ROOM as POOL_ROOM
 from strata.layers._throttle import AT_START, THROTTLE
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    EngineSupport,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 
 # Each of these would lead to the user's own daemon.
 _USERS = "LXD_SOCKET LXD_PROJECT LXC_REMOTE LXD_GLOBAL_CONF INCUS_SOCKET INCUS_PROJECT INCUS_REMOTE INCUS_GLOBAL_CONF"
@@ -169,7 +182,7 @@ def info(kin: Kin) -> LayerInfo:
         ),
         accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
         provides=Kind.ENGINE,
-        lacks={"build": "it builds no images; measure building with podman or docker"},
+        engine=EngineSupport(lacks={"build": "it builds no images; measure building with podman or docker"}),
         tools={**dict(kin.packages), **_NEEDED_BY_NAME, **TOOLS},
     )  # fmt: skip
 

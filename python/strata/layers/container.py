@@ -14,7 +14,20 @@ from strata.layers import _limits
 from strata.layers._device import fields
 from strata.layers._driver import Driver
 from strata.layers._steps import output, said, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    EngineSupport,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 
 DATA = "/data"
 _NAME = "box"
@@ -40,7 +53,7 @@ INFO = LayerInfo(
     accepts=frozenset({Kind.ENGINE}),
     provides=Kind.CONTAINER,
     tools={**_TOOLS, **_LIMIT_TOOLS},
-    asks_by=_limits.asks(),
+    engine=EngineSupport(asks_by=_limits.asks()),
 )
 
 # $1 client, $2 place, $3 scratch, $4 root or volume, the rest: limits. In the container the scratch directory is

@@ -32,7 +32,20 @@ from strata.layers._image_caches import IN_OWN_CACHES
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._thin_pool import ROOM as POOL_ROOM
 from strata.layers._throttle import AT_START, THROTTLE
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    EngineSupport,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 from strata.units import format_size
 
 SNAPSHOTTERS = ("overlayfs", "native", "btrfs", "devmapper", "blockfile", "erofs")
@@ -62,8 +75,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
     provides=Kind.ENGINE,
-    lacks=NO_INSTANCES,
-    only_for={"buildah": "build"},
+    engine=EngineSupport(lacks=NO_INSTANCES, only_for={"buildah": "build"}),
     tools={"containerd": "containerd", "ctr": "containerd", "runc": "runc", "sha256sum": "coreutils",
            "numfmt": "coreutils", "buildah": "buildah", "dmsetup": "dmsetup",
            "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", **TOOLS},

@@ -43,6 +43,7 @@ from strata.model import (
     Call,
     Command,
     Completed,
+    EngineSupport,
     Facts,
     Flaw,
     Kind,
@@ -96,10 +97,12 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
     provides=Kind.ENGINE,
-    lacks=NO_INSTANCES,
-    flaws=(
-        Flaw("limit", "docker", (25,), (25, 0, 7), _DROPS_LIMITS),
-        Flaw("limit", "docker", (26,), (27, 1, 2), _DROPS_LIMITS),
+    engine=EngineSupport(
+        lacks=NO_INSTANCES,
+        flaws=(
+            Flaw("limit", "docker", (25,), (25, 0, 7), _DROPS_LIMITS),
+            Flaw("limit", "docker", (26,), (27, 1, 2), _DROPS_LIMITS),
+        ),
     ),
     tools={"dockerd": "docker.io", "docker": "docker-cli (Debian 12: docker.io)", "containerd": "containerd",
            "ctr": "containerd", "runc": "runc", "prlimit": "util-linux",

@@ -26,7 +26,20 @@ from strata.layers._engine import (
 )
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._throttle import AT_START, THROTTLE
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    EngineSupport,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 
 _PROGRAMS = ("lxc-start", "lxc-stop", "lxc-attach", "lxc-copy", "lxc-create", "lxc-destroy", "lxc-info", "lxc-ls")
 
@@ -38,13 +51,15 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.ENGINE,
-    lacks={
-        "build": "it builds no images; measure building with podman or docker",
-        **dict.fromkeys(
-            ("publish", "export", "import"),
-            "it has no images and no files of its own for that; measure it with incus or lxd",
-        ),
-    },
+    engine=EngineSupport(
+        lacks={
+            "build": "it builds no images; measure building with podman or docker",
+            **dict.fromkeys(
+                ("publish", "export", "import"),
+                "it has no images and no files of its own for that; measure it with incus or lxd",
+            ),
+        }
+    ),
     tools={**dict.fromkeys((*_PROGRAMS, "lxc-snapshot"), "lxc"), "rsync": "rsync", **TOOLS},
 )
 

@@ -34,7 +34,20 @@ from strata.layers._engine import (
 from strata.layers._image_caches import IN_OWN_CACHES
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._throttle import THROTTLE
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    EngineSupport,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 
 DRIVERS = ("overlay", "vfs", "btrfs", "zfs")
 PROGRAMS = ("podman", "conmon", "runc", "crun", "fuse-overlayfs", "buildah")
@@ -55,8 +68,10 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.ENGINE,
-    lacks=NO_INSTANCES,
-    lacks_by={"user": {"limit": "a user's own Podman may not limit I/O; leave out the limit, or user="}},
+    engine=EngineSupport(
+        lacks=NO_INSTANCES,
+        lacks_by={"user": {"limit": "a user's own Podman may not limit I/O; leave out the limit, or user="}},
+    ),
     tools={"podman": "podman", "conmon": "conmon", "runc": "runc", "crun": "crun", "zfs": "zfsutils-linux",
            "setpriv": "util-linux", **TOOLS},
 )  # fmt: skip

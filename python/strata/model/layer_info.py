@@ -35,11 +35,25 @@ class Brought:
 class Flaw:
     """What versions of a program from `since` on, and before `mended`, do not do although they are asked to."""
 
-    asks: str  # as in `LayerInfo.lacks`
+    asks: str  # as in `EngineSupport.lacks`
     program: str  # of `LayerInfo.tools`
     since: tuple[int, ...]
     mended: tuple[int, ...]
     why: str  # and what to do instead
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSupport:
+    """What an engine does not support of what is asked of it, and what a layer asks of the engine below it.
+
+    The abilities are those of `WorkloadInfo.asks`. A reason says why, and what to do instead.
+    """
+
+    lacks: Mapping[str, str] = field(default_factory=dict)  # ability -> reason
+    lacks_by: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, once that argument is given
+    flaws: tuple[Flaw, ...] = ()  # the same of versions
+    only_for: Mapping[str, str] = field(default_factory=dict)  # program of `tools` -> the one ability that needs it
+    asks_by: Mapping[str, str] = field(default_factory=dict)  # argument -> what it asks of the engine below
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +77,7 @@ class LayerInfo:
     forgets: Mapping[str, Value] = field(default_factory=dict)  # arguments by which it keeps nothing that is written
     last: bool = False  # only layers that build nothing may stand on it: it holds for the workload's own processes
     deployed: bool = True  # False: a state or an instrument of measurements, which no recipe builds to stay
-    # what a workload may ask of an engine (`WorkloadInfo.asks`) and this one has not -> why, and what to do instead
-    lacks: Mapping[str, str] = field(default_factory=dict)
-    lacks_by: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, once that argument is given
-    flaws: tuple[Flaw, ...] = ()  # the same of versions
-    only_for: Mapping[str, str] = field(default_factory=dict)  # program of `tools` -> what it is needed for alone
-    asks_by: Mapping[str, str] = field(default_factory=dict)  # argument -> what it asks of the engine below
+    engine: EngineSupport = field(default_factory=EngineSupport)
     work: Work = field(default_factory=Work)  # what building one takes, where that is seconds
     brought: tuple[Brought, ...] = ()  # what `strata doctor` lists by itself
 

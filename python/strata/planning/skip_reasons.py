@@ -143,7 +143,7 @@ def of_asked(
     """Whether the engine of a stack can do what the workloads and the layers above ask of it."""
     engines = [node.call for node in stack.top.walk() if drivers[node.call.name].info.provides is Kind.ENGINE]
     infos = ((node.call, drivers[node.call.name].info) for node in stack.top.walk())
-    asking = [(call, {ask for name, ask in info.asks_by.items() if _given(call, name)}) for call, info in infos]
+    asking = [(call, {ask for name, ask in info.engine.asks_by.items() if _given(call, name)}) for call, info in infos]
     for call, workload in workloads:
         by = (ask for name, ask in workload.info.asks_by.items() if _given(call, name))
         asking.append((call, {workload.info.asks, *by}))
@@ -151,17 +151,18 @@ def of_asked(
     for call, wanted in asking:
         for engine in engines:
             info = drivers[engine.name].info
-            lacks = dict(info.lacks)
-            for name, more in info.lacks_by.items():
+            support = info.engine
+            lacks = dict(support.lacks)
+            for name, more in support.lacks_by.items():
                 lacks |= more if _given(engine, name) else {}
-            lacks |= {flaw.asks: flaw.why for flaw in info.flaws if _flawed(flaw, facts.tools.get(flaw.program))}
+            lacks |= {flaw.asks: flaw.why for flaw in support.flaws if _flawed(flaw, facts.tools.get(flaw.program))}
             for asks in sorted(wanted - {""}):
                 if asks in lacks:
                     reasons.append(f"{call.text} asks {engine.text} to {asks}, and {lacks[asks]}.")
                 reasons += [
                     f"{call.text} asks {engine.text} to {asks}, which takes {tool}; install the Debian package "
                     f"{info.tools[tool]}."
-                    for tool, what in info.only_for.items()
+                    for tool, what in support.only_for.items()
                     if what == asks and tool not in facts.tools
                 ]
     return reasons
