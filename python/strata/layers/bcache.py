@@ -13,6 +13,7 @@ from strata.layers._device import NAME, SETTLE, fields, first, module_reasons
 from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -76,7 +77,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     many=True,
     tools={
         "make-bcache": "bcache-tools",

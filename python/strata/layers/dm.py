@@ -16,6 +16,7 @@ from strata.layers._device import NAME, SETTLE, await_node, fields, first, modul
 from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -99,8 +100,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
-    forgets={"target": "zero"},
+    block=BlockBehaviour(queue=False, forgets={"target": "zero"}),
     deployed=False,
     tools={"dmsetup": "dmsetup", "blockdev": "util-linux"},
     metrics=(

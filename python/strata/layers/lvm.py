@@ -11,6 +11,7 @@ from strata.layers._lvm import VOLUME
 from strata.layers._members import LOST, choose, note, noted, read_notes
 from strata.layers._steps import output, said, sh
 from strata.model import (
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -65,7 +66,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     many=True,
     tools={**_lvm.TOOLS, "lvchange": "lvm2"},
     metrics=(

@@ -9,6 +9,7 @@ from strata.layers._driver import Driver
 from strata.layers._lvm import VOLUME
 from strata.layers._steps import output, run
 from strata.model import (
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -69,7 +70,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     many=True,
     tools={**_lvm.TOOLS, "lvconvert": "lvm2", "cache_check": "thin-provisioning-tools"},
     metrics=(

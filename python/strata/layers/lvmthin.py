@@ -11,6 +11,7 @@ from strata.layers._driver import Driver
 from strata.layers._lvm import VOLUME
 from strata.layers._steps import output, run
 from strata.model import (
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -64,7 +65,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     many=True,
     tools={**_lvm.TOOLS, "lvchange": "lvm2", "thin_check": "thin-provisioning-tools"},
     metrics=(

@@ -28,6 +28,7 @@ from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
     Ability,
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -106,7 +107,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     many=True,
     tools={"mdadm": "mdadm", "wipefs": "util-linux", "readlink": "coreutils"},
     metrics=(

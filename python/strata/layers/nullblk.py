@@ -13,7 +13,20 @@ from collections.abc import Sequence
 from strata.layers._device import await_node, fields, first, module_reasons
 from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    BlockBehaviour,
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 from strata.units import format_size, human_size
 
 _MIB = 1 << 20
@@ -63,7 +76,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset(),
     provides=Kind.BLOCK,
-    forgets={"memory_backed": False},
+    block=BlockBehaviour(forgets={"memory_backed": False}),
     deployed=False,
     tools={
         "modprobe": "kmod", "mount": "mount", "umount": "mount",

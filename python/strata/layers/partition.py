@@ -8,7 +8,20 @@ from collections.abc import Sequence
 from strata.errors import BadInput
 from strata.layers._driver import Driver
 from strata.layers._steps import output, remove_link, said, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    BlockBehaviour,
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 from strata.units import format_size
 
 SECTOR_BYTES = 512
@@ -24,7 +37,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=None,
+    block=BlockBehaviour(queue=None),
     tools={
         "sfdisk": "fdisk",
         "partx": "util-linux",

@@ -7,7 +7,20 @@ from collections.abc import Sequence
 
 from strata.layers._driver import Driver
 from strata.layers._steps import output, said, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    BlockBehaviour,
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 
 INFO = LayerInfo(
     name="scheduler",
@@ -23,7 +36,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=None,
-    on_queue=True,
+    block=BlockBehaviour(on_queue=True),
 )
 
 _SUCCESSORS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}

@@ -15,6 +15,7 @@ from strata.layers._driver import Driver
 from strata.layers._lvm import VOLUME
 from strata.layers._steps import output, run
 from strata.model import (
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -68,7 +69,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     many=True,
     tools={**_lvm.TOOLS, "vdoformat": "vdo", "vdostats": "vdo"},
     metrics=(

@@ -20,7 +20,20 @@ from strata.layers._zfs import (
     snapshots,
     zfs_reasons,
 )
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    BlockBehaviour,
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 from strata.units import format_size
 
 MIB = 1 << 20
@@ -44,7 +57,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     tools={**TOOLS, "blockdev": "util-linux", "udevadm": "udev"},
     offers=frozenset({"snapshot"}),
     needs="volume",

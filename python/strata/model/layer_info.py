@@ -43,6 +43,15 @@ class Flaw:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockBehaviour:
+    """How the block device that a layer gives treats requests, and what the layer asks of the device below it."""
+
+    queue: bool | None = True  # it queues requests, so has an I/O scheduler. False: bio-based. None: as below it
+    on_queue: bool = False  # the layer can only stand on a block device that queues requests
+    forgets: Mapping[str, Value] = field(default_factory=dict)  # arguments by which it keeps nothing that is written
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSupport:
     """What an engine does not support of what is asked of it, and what a layer asks of the engine below it.
 
@@ -71,12 +80,10 @@ class LayerInfo:
     offers: frozenset[str] = frozenset()  # abilities that conditions above may ask for: "snapshot", "degrade" ...
     needs: str = ""  # the ability that something below must offer
     forks: bool = False  # what stands above it is there once for each tenant; the driver is then `Forking`
-    queue: bool | None = True  # BLOCK: it queues requests, so has an I/O scheduler. False: bio-based. None: as below it
-    on_queue: bool = False  # it can only stand on a block device that queues requests
     starts_guest: bool = False  # what stands above it is in a machine of its own, which it starts
-    forgets: Mapping[str, Value] = field(default_factory=dict)  # arguments by which it keeps nothing that is written
     last: bool = False  # only layers that build nothing may stand on it: it holds for the workload's own processes
     deployed: bool = True  # False: a state or an instrument of measurements, which no recipe builds to stay
+    block: BlockBehaviour = field(default_factory=BlockBehaviour)
     engine: EngineSupport = field(default_factory=EngineSupport)
     work: Work = field(default_factory=Work)  # what building one takes, where that is seconds
     brought: tuple[Brought, ...] = ()  # what `strata doctor` lists by itself

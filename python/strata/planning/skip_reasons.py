@@ -202,7 +202,7 @@ def of_forgetful(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
         if (info := drivers[node.call.name].info).provides is not None and info.deployed
         for under in node.inputs
         for below in under.walk()
-        if (forgets := drivers[below.call.name].info.forgets) and forgets.items() <= below.call.values.items()
+        if (forgets := drivers[below.call.name].info.block.forgets) and forgets.items() <= below.call.values.items()
     ]
 
 
@@ -212,7 +212,7 @@ def of_queue(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
         f"{node.call.text} has no I/O scheduler to set on {below.text}: that device is bio-based and passes "
         f"requests on without a queue. Put {node.call.name} on the disks below it."
         for node in stack.top.walk()
-        if drivers[node.call.name].info.on_queue
+        if drivers[node.call.name].info.block.on_queue
         for under in node.inputs
         if (below := _without_queue(under, drivers)) is not None
     ]
@@ -221,8 +221,8 @@ def of_queue(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
 def _without_queue(node: Node, drivers: Mapping[str, LayerDriver]) -> Call | None:
     """The layer that gives the block device at `node`, where that is bio-based."""
     info = drivers[node.call.name].info
-    if info.provides is not None and info.queue is not None:
-        return node.call if info.provides is Kind.BLOCK and not info.queue else None
+    if info.provides is not None and info.block.queue is not None:
+        return node.call if info.provides is Kind.BLOCK and not info.block.queue else None
     found = (_without_queue(under, drivers) for under in node.inputs)
     return next((call for call in found if call is not None), None)
 
