@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strata.errors import BadInput
-from strata.layers._steps import standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Place, Provides, Step
+from strata.layers._driver import PassThrough
+from strata.model import Call, Kind, LayerInfo, Place, Provides, Step
 
 # Not a container: what a condition does to a directory would be done outside of it.
 ANYTHING = frozenset(Kind) - {Kind.GRANT, Kind.CONTAINER}
@@ -22,7 +22,7 @@ def steps_of(layer: str, ability: str, below: Provides, times: int) -> list[Step
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(PassThrough):
     """A LayerDriver that asks what is below for `info.needs`, as often as the argument `times` says, or once.
 
     What comes of it is part of the layer that does it, which also finds out if it is not as it should be, and goes
@@ -32,12 +32,6 @@ class Condition:
     info: LayerInfo
     times: str | None = None
 
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
-
-    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return standard_reasons(facts, self.info.tools)
-
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         self.plan_create(spec, below, place)  # what cannot be done is known before anything is built
         return below[0]
@@ -45,9 +39,3 @@ class Condition:
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         times = 1 if self.times is None else int(spec[self.times] or 1)
         return steps_of(self.info.name, self.info.needs, below[0], times)
-
-    def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        return []
-
-    def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
-        return []

@@ -63,7 +63,7 @@ NO_INSTANCES = dict.fromkeys(
     ("copy", "snapshot", "restore", "publish", "export", "import"),
     "it keeps containers of images and no instances; measure that with incus, lxd or lxc",
 )
-"""`LayerInfo.lacks` of engines whose containers are thrown away."""
+"""`EngineSupport.lacks` of engines whose containers are thrown away."""
 
 _WRITE = 'printf %s "$2" >"$1" && chmod 0755 -- "$1"'
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strata.errors import BadInput, Problem
+from strata.layers._driver import Driver
 from strata.layers._mkfs import Options
 from strata.layers._options import Option, option_differences, option_reasons, written
 from strata.layers._steps import mount, output, run, said, sh, standard_reasons, wipe
@@ -106,7 +107,7 @@ def _whole(spec: Call, sizes_bytes: Sequence[int]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSystem:
+class FileSystem(Driver):
     """A LayerDriver for a file system of type `info.name`."""
 
     info: LayerInfo

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from strata.layers import _instance_pools
 from strata.layers._daemon import UNMARKED
 from strata.layers._device import module_reasons
+from strata.layers._driver import Driver
 from strata.layers._engine import (
     TOOLS,
     Instance,
@@ -35,7 +36,20 @@ from strata.layers._engine import (
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._thin_pool import ROOM as POOL_ROOM
 from strata.layers._throttle import AT_START, THROTTLE
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    EngineSupport,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 
 # Each of these would lead to the user's own daemon.
 _USERS = "LXD_SOCKET LXD_PROJECT LXC_REMOTE LXD_GLOBAL_CONF INCUS_SOCKET INCUS_PROJECT INCUS_REMOTE INCUS_GLOBAL_CONF"
@@ -168,20 +182,17 @@ def info(kin: Kin) -> LayerInfo:
         ),
         accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
         provides=Kind.ENGINE,
-        lacks={"build": "it builds no images; measure building with podman or docker"},
+        engine=EngineSupport(lacks={"build": "it builds no images; measure building with podman or docker"}),
         tools={**dict(kin.packages), **_NEEDED_BY_NAME, **TOOLS},
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class InstancesDriver:
+class InstancesDriver(Driver):
     """A LayerDriver of LXD or Incus."""
 
     kin: Kin
     info: LayerInfo
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         backend, name = str(spec["backend"]), self.kin.name

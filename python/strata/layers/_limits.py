@@ -42,7 +42,7 @@ def words(spec: Call) -> list[str]:
 
 
 def asks() -> dict[str, str]:
-    """Of a layer that has its limits held by the engine below: `LayerInfo.asks_by`."""
+    """Of a layer that has its limits held by the engine below: `EngineSupport.asks_by`."""
     return {name: "limit" for name, *_ in _LIMITS}
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from strata.layers._condition import steps_of
 from strata.layers._device import fields
-from strata.layers._steps import sh, standard_reasons
-from strata.model import Call, Command, Completed, DataStep, Facts, LayerInfo, Place, Provides, Step
+from strata.layers._driver import PassThrough
+from strata.layers._steps import sh
+from strata.model import Call, Command, Completed, DataStep, LayerInfo, Place, Provides
 
 # $1 file for what they print, the rest: commands as a shell reads them.
 _ACT = """\
@@ -20,7 +21,7 @@ _SHOW = 'cat -- "$1" 2>/dev/null || true'
 
 
 @dataclass(frozen=True, slots=True)
-class OnData:
+class OnData(PassThrough):
     """A LayerDriver that has what is below do `info.needs` to all that it stores, between preparing a workload and
     measuring it: on an empty file system there would be nothing to do.
 
@@ -30,26 +31,11 @@ class OnData:
     info: LayerInfo
     names: tuple[tuple[str, str], ...]
 
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
-
-    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return standard_reasons(facts, self.info.tools)
-
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         steps = steps_of(self.info.name, self.info.needs, below[0], 1)
         lines = [shlex.join(step.do.argv) for step in steps]
         act = sh(_ACT, _record(place), *lines, timeout_s=sum(step.do.timeout_s for step in steps))
         return replace(below[0], data_steps=(*below[0].data_steps, DataStep(act, guest=below[0].guest)))
-
-    def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        return []
-
-    def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        return []
-
-    def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
-        return []
 
     def plan_figures(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         return [sh(_SHOW, _record(place))]

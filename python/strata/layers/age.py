@@ -8,6 +8,7 @@ from itertools import pairwise
 from strata.errors import BadInput
 from strata.layers._condition import steps_of
 from strata.layers._device import fields, first
+from strata.layers._driver import Driver
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._written import TIMEOUT_S, TOOLS, look, make_directory, write, written_differences
 from strata.model import (
@@ -69,11 +70,8 @@ find "$2" -xdev -type f -print0 | count aged
 find "$1" -xdev -path "$2" -prune -o -type f -print0 | count others"""
 
 
-class AgeDriver:
+class AgeDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.layers._device import NAME, SETTLE, fields, first, module_reasons
+from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -75,7 +77,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     many=True,
     tools={
         "make-bcache": "bcache-tools",
@@ -211,7 +213,7 @@ for field in cache_hits cache_misses bypassed; do echo "$field=$(cat "$node/stat
 )
 
 
-class BcacheDriver:
+class BcacheDriver(Driver):
     info = INFO
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:

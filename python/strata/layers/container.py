@@ -12,8 +12,22 @@ from collections.abc import Sequence
 from strata.errors import BadInput
 from strata.layers import _limits
 from strata.layers._device import fields
+from strata.layers._driver import Driver
 from strata.layers._steps import output, said, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    EngineSupport,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 
 DATA = "/data"
 _NAME = "box"
@@ -39,7 +53,7 @@ INFO = LayerInfo(
     accepts=frozenset({Kind.ENGINE}),
     provides=Kind.CONTAINER,
     tools={**_TOOLS, **_LIMIT_TOOLS},
-    asks_by=_limits.asks(),
+    engine=EngineSupport(asks_by=_limits.asks()),
 )
 
 # $1 client, $2 place, $3 scratch, $4 root or volume, the rest: limits. In the container the scratch directory is
@@ -99,11 +113,8 @@ exit 1"""
 _LOOK = 'pid=$("$1" pid box) && [ "$pid" -gt 0 ] && cat "/proc/$pid/mountinfo"'
 
 
-class ContainerDriver:
+class ContainerDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         asked = _limits.asked(spec)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from strata.errors import BadInput
 from strata.layers._containerd import CONFIGURE, PROGRAMS, start_containerd
 from strata.layers._control_groups import control_group_reasons
+from strata.layers._driver import Driver
 from strata.layers._engine import (
     NO_INSTANCES,
     TOOLS,
@@ -31,7 +32,20 @@ from strata.layers._image_caches import IN_OWN_CACHES
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._thin_pool import ROOM as POOL_ROOM
 from strata.layers._throttle import AT_START, THROTTLE
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    EngineSupport,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 from strata.units import format_size
 
 SNAPSHOTTERS = ("overlayfs", "native", "btrfs", "devmapper", "blockfile", "erofs")
@@ -61,8 +75,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
     provides=Kind.ENGINE,
-    lacks=NO_INSTANCES,
-    only_for={"buildah": "build"},
+    engine=EngineSupport(lacks=NO_INSTANCES, only_for={"buildah": "build"}),
     tools={"containerd": "containerd", "ctr": "containerd", "runc": "runc", "sha256sum": "coreutils",
            "numfmt": "coreutils", "buildah": "buildah", "dmsetup": "dmsetup",
            "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", **TOOLS},
@@ -227,11 +240,8 @@ _PROGRAMS = (*PROGRAMS, "buildah")
 _OLDEST = {"blockfile": (1, 7), "erofs": (2, 1)}
 
 
-class ContainerdDriver:
+class ContainerdDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         how = str(spec["snapshotter"])

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from strata.layers._condition import ANYTHING
+from strata.layers._driver import PassThrough
 from strata.layers._steps import output, said, sh
-from strata.model import Call, Command, Completed, Facts, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import Call, Command, Completed, Facts, LayerInfo, Param, ParamType, Place, Provides
 
 INFO = LayerInfo(
     name="debian",
@@ -21,22 +22,13 @@ INFO = LayerInfo(
 _SHOW = '. /etc/os-release && echo "$PRETTY_NAME"'
 
 
-class DebianDriver:
+class DebianDriver(PassThrough):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         if not _is(spec["release"], facts.os):
             what = facts.os or "an unknown system"
             return [f"This machine runs {what}; `debian` is a factor of the lab: add --on lab."]
-        return []
-
-    def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        return below[0]
-
-    def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         return []
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:

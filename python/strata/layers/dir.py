@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from strata.layers._driver import Driver
 from strata.layers._steps import make_directory, output, run, said
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
@@ -18,11 +19,8 @@ INFO = LayerInfo(
 )
 
 
-class DirDriver:
+class DirDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         # A name with a slash could leave the directory below, and what is there is removed with everything in it.

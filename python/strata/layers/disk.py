@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from strata.layers._driver import Driver
 from strata.layers._loop import ATTACH, DETACH, SHOW
-from strata.layers._steps import output, remove_link, run, said, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.layers._steps import output, remove_link, run, said, sh
+from strata.model import Call, Command, Completed, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 INFO = LayerInfo(
     name="disk",
@@ -23,14 +24,8 @@ INFO = LayerInfo(
 )
 
 
-class DiskDriver:
+class DiskDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
-
-    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return standard_reasons(facts, self.info.tools)
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         grant = below[0]

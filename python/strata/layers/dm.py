@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from strata import ticks
 from strata.errors import BadInput
 from strata.layers._device import NAME, SETTLE, await_node, fields, first, module_reasons
+from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -98,8 +100,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
-    forgets={"target": "zero"},
+    block=BlockBehaviour(queue=False, forgets={"target": "zero"}),
     deployed=False,
     tools={"dmsetup": "dmsetup", "blockdev": "util-linux"},
     metrics=(
@@ -152,11 +153,8 @@ _SHOW_CLOCK = f'echo "ticks=$({ticks.SHOW})"; echo "release=$(uname -r)"'
 _SHOW_BELOW = _BELOW + 'echo "below=$(name "$1")"; echo "number=$number"; echo "sectors=$sectors"'
 
 
-class DmDriver:
+class DmDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         name = str(spec["target"] or "linear")

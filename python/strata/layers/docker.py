@@ -10,6 +10,7 @@ from strata.layers import _docker_pool
 from strata.layers._containerd import CONFIGURE, PROGRAMS, start_containerd
 from strata.layers._control_groups import control_group_reasons
 from strata.layers._device import module_reasons
+from strata.layers._driver import Driver
 from strata.layers._engine import (
     ARRANGE,
     NO_INSTANCES,
@@ -42,6 +43,7 @@ from strata.model import (
     Call,
     Command,
     Completed,
+    EngineSupport,
     Facts,
     Flaw,
     Kind,
@@ -95,10 +97,12 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY, Kind.BLOCK}),
     provides=Kind.ENGINE,
-    lacks=NO_INSTANCES,
-    flaws=(
-        Flaw("limit", "docker", (25,), (25, 0, 7), _DROPS_LIMITS),
-        Flaw("limit", "docker", (26,), (27, 1, 2), _DROPS_LIMITS),
+    engine=EngineSupport(
+        lacks=NO_INSTANCES,
+        flaws=(
+            Flaw("limit", "docker", (25,), (25, 0, 7), _DROPS_LIMITS),
+            Flaw("limit", "docker", (26,), (27, 1, 2), _DROPS_LIMITS),
+        ),
     ),
     tools={"dockerd": "docker.io", "docker": "docker-cli (Debian 12: docker.io)", "containerd": "containerd",
            "ctr": "containerd", "runc": "runc", "prlimit": "util-linux",
@@ -180,11 +184,8 @@ case $verb in
 _OLDEST = (19, 3)
 
 
-class DockerDriver:
+class DockerDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         driver = str(spec["driver"])

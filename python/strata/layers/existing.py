@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from strata.layers._driver import Driver
 from strata.layers._steps import make_directory, output, run, said
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
@@ -17,11 +18,8 @@ INFO = LayerInfo(
 )
 
 
-class ExistingDriver:
+class ExistingDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         if spec["path"] is not None and not str(spec["path"]).startswith("/"):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.errors import BadInput
-from strata.layers._steps import output, remove_link, run, said, sh, standard_reasons
+from strata.layers._driver import Driver
+from strata.layers._steps import output, remove_link, run, said, sh
 from strata.layers._written import TOOLS, look, make_directory, write, written_differences
 from strata.model import (
     Call,
     Command,
     Completed,
-    Facts,
     Kind,
     LayerInfo,
     Metric,
@@ -45,14 +45,8 @@ _APART_PCT = 10.0
 _NOTE = 'sync --file-system -- "$1" && df --block-size=1 --output=used,avail -- "$1" | sed 1d > "$2"'
 
 
-class FillDriver:
+class FillDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
-
-    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return standard_reasons(facts, self.info.tools)
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         if below[0].kind is Kind.DIRECTORY and not below[0].ours:

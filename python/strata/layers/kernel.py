@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from strata.layers._condition import ANYTHING
+from strata.layers._driver import PassThrough
 from strata.layers._steps import output, run, said
-from strata.model import Call, Command, Completed, Facts, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import Call, Command, Completed, Facts, LayerInfo, Param, ParamType, Place, Provides
 
 INFO = LayerInfo(
     name="kernel",
@@ -21,23 +22,14 @@ INFO = LayerInfo(
 _VERSION = re.compile(r"\d{1,3}(\.\d{1,4}){1,2}")
 
 
-class KernelDriver:
+class KernelDriver(PassThrough):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         if not _VERSION.fullmatch(str(spec["version"])):
             return [f"'{spec['version']}' is not the version of a kernel; write it as in kernel(6.12)."]
         if not _is(str(spec["version"]), facts.kernel_text):
             return [f"This machine runs kernel {facts.kernel_text}; `kernel` is a factor of the lab: add --on lab."]
-        return []
-
-    def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        return below[0]
-
-    def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         return []
 
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from strata.errors import BadInput
 from strata.layers import _limits
 from strata.layers._device import fields, first
+from strata.layers._driver import Driver
 from strata.layers._steps import output, said, sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Place, Provides, Step
 
@@ -110,7 +111,7 @@ _ENTER = 'echo $$ > "$1/cgroup.procs" && shift && exec "$@"'
 _OF_POOLS = frozenset({"zfs"})  # whose files are on no block device that the kernel knows of
 
 
-class LimitDriver:
+class LimitDriver(Driver):
     info = INFO
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:

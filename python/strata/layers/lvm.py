@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from strata.errors import BadInput
 from strata.layers import _lvm
+from strata.layers._driver import Driver
 from strata.layers._lvm import VOLUME
 from strata.layers._members import LOST, choose, note, noted, read_notes
 from strata.layers._steps import output, said, sh
 from strata.model import (
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -64,7 +66,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     many=True,
     tools={**_lvm.TOOLS, "lvchange": "lvm2"},
     metrics=(
@@ -125,7 +127,7 @@ exit 1"""
 _SHOW_MEMBERS = _REAL + 'dmsetup status "$real"'
 
 
-class LvmDriver:
+class LvmDriver(Driver):
     info = INFO
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.layers import _lvm
+from strata.layers._driver import Driver
 from strata.layers._lvm import VOLUME
 from strata.layers._steps import output, run
 from strata.model import (
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -68,7 +70,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     many=True,
     tools={**_lvm.TOOLS, "lvconvert": "lvm2", "cache_check": "thin-provisioning-tools"},
     metrics=(
@@ -87,7 +89,7 @@ found=$(lvs --noheadings --options vg_missing_pv_count \\
 [ "$((found))" -gt 0 ] || [ -z "$found" ] || lvconvert -qq --yes "$@" --splitcache "$group/$volume\""""
 
 
-class LvmCacheDriver:
+class LvmCacheDriver(Driver):
     info = INFO
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:

@@ -7,9 +7,11 @@ from functools import partial
 
 from strata.errors import BadInput
 from strata.layers import _lvm
+from strata.layers._driver import Driver
 from strata.layers._lvm import VOLUME
 from strata.layers._steps import output, run
 from strata.model import (
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -63,7 +65,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     many=True,
     tools={**_lvm.TOOLS, "lvchange": "lvm2", "thin_check": "thin-provisioning-tools"},
     metrics=(
@@ -83,11 +85,8 @@ size=$(lvs --noheadings --nosuffix --units b --options lv_size "$@" "$group/$poo
 lvcreate -qq --yes "$@" --type thin --virtualsize "$((size))b" --thinpool "$pool" --name "$volume" "$group\""""
 
 
-class LvmThinDriver:
+class LvmThinDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = _lvm.lvm_reasons("lvmthin", facts, self.info.tools, ["dm_thin_pool"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from strata.layers._control_groups import control_group_reasons
+from strata.layers._driver import Driver
 from strata.layers._engine import (
     TOOLS,
     Instance,
@@ -25,7 +26,20 @@ from strata.layers._engine import (
 )
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._throttle import AT_START, THROTTLE
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    EngineSupport,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 
 _PROGRAMS = ("lxc-start", "lxc-stop", "lxc-attach", "lxc-copy", "lxc-create", "lxc-destroy", "lxc-info", "lxc-ls")
 
@@ -37,13 +51,15 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.ENGINE,
-    lacks={
-        "build": "it builds no images; measure building with podman or docker",
-        **dict.fromkeys(
-            ("publish", "export", "import"),
-            "it has no images and no files of its own for that; measure it with incus or lxd",
-        ),
-    },
+    engine=EngineSupport(
+        lacks={
+            "build": "it builds no images; measure building with podman or docker",
+            **dict.fromkeys(
+                ("publish", "export", "import"),
+                "it has no images and no files of its own for that; measure it with incus or lxd",
+            ),
+        }
+    ),
     tools={**dict.fromkeys((*_PROGRAMS, "lxc-snapshot"), "lxc"), "rsync": "rsync", **TOOLS},
 )
 
@@ -134,11 +150,8 @@ case $verb in
 _OLDEST = (3, 0)
 
 
-class LxcDriver:
+class LxcDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         return [

@@ -24,9 +24,11 @@ from itertools import combinations
 
 from strata.errors import BadInput
 from strata.layers._device import NAME, SETTLE, await_node, fields, first, module_reasons
+from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
     Ability,
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -105,7 +107,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     many=True,
     tools={"mdadm": "mdadm", "wipefs": "util-linux", "readlink": "coreutils"},
     metrics=(
@@ -220,7 +222,7 @@ if [ -f "$mark" ]; then cat -- "$mark"; fi"""
 )
 
 
-class MdDriver:
+class MdDriver(Driver):
     info = INFO
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:

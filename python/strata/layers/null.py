@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.layers._driver import PassThrough
+from strata.model import Call, Facts, Kind, LayerInfo, Param, ParamType
 
 INFO = LayerInfo(
     name="null",
@@ -16,25 +15,10 @@ INFO = LayerInfo(
 )
 
 
-class NullDriver:
+class NullDriver(PassThrough):
     info = INFO
 
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
-
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return []
-
-    def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
-        return below[0]
-
-    def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        return []
-
-    def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        return []
-
-    def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         return []
 
 

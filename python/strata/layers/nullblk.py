@@ -11,8 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.layers._device import await_node, fields, first, module_reasons
+from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    BlockBehaviour,
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 from strata.units import format_size, human_size
 
 _MIB = 1 << 20
@@ -62,7 +76,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset(),
     provides=Kind.BLOCK,
-    forgets={"memory_backed": False},
+    block=BlockBehaviour(forgets={"memory_backed": False}),
     deployed=False,
     tools={
         "modprobe": "kmod", "mount": "mount", "umount": "mount",
@@ -100,11 +114,8 @@ shift
 for name; do echo "$name=$(cat "$dir/$name")" || exit 1; done"""
 
 
-class NullblkDriver:
+class NullblkDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def memory_bytes(self, spec: Call) -> int:
         return _size(spec) if spec["memory_backed"] else 0

@@ -6,8 +6,22 @@ import re
 from collections.abc import Sequence
 
 from strata.errors import BadInput
+from strata.layers._driver import Driver
 from strata.layers._steps import output, remove_link, said, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    BlockBehaviour,
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 from strata.units import format_size
 
 SECTOR_BYTES = 512
@@ -23,7 +37,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=None,
+    block=BlockBehaviour(queue=None),
     tools={
         "sfdisk": "fdisk",
         "partx": "util-linux",
@@ -81,11 +95,8 @@ echo "size=$(cat "$node/size")"
 blkid --probe --output export -- "$disk\""""
 
 
-class PartitionDriver:
+class PartitionDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from strata.layers import _rootless
 from strata.layers._control_groups import control_group_reasons, rootless_reasons
+from strata.layers._driver import Driver
 from strata.layers._engine import (
     ARRANGE,
     NO_INSTANCES,
@@ -33,7 +34,20 @@ from strata.layers._engine import (
 from strata.layers._image_caches import IN_OWN_CACHES
 from strata.layers._steps import sh, standard_reasons
 from strata.layers._throttle import THROTTLE
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    Call,
+    Command,
+    Completed,
+    EngineSupport,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 
 DRIVERS = ("overlay", "vfs", "btrfs", "zfs")
 PROGRAMS = ("podman", "conmon", "runc", "crun", "fuse-overlayfs", "buildah")
@@ -54,8 +68,10 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.ENGINE,
-    lacks=NO_INSTANCES,
-    lacks_by={"user": {"limit": "a user's own Podman may not limit I/O; leave out the limit, or user="}},
+    engine=EngineSupport(
+        lacks=NO_INSTANCES,
+        lacks_by={"user": {"limit": "a user's own Podman may not limit I/O; leave out the limit, or user="}},
+    ),
     tools={"podman": "podman", "conmon": "conmon", "runc": "runc", "crun": "crun", "zfs": "zfsutils-linux",
            "setpriv": "util-linux", **TOOLS},
 )  # fmt: skip
@@ -167,11 +183,8 @@ case $verb in
 _OLDEST = (4, 0)
 
 
-class PodmanDriver:
+class PodmanDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, _needed(spec))

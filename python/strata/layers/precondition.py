@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from strata.errors import BadInput
-from strata.layers._steps import output, remove_link, run, said, sh, standard_reasons
+from strata.layers._driver import Driver
+from strata.layers._steps import output, remove_link, run, said, sh
 from strata.model import (
     Call,
     Command,
     Completed,
-    Facts,
     Kind,
     LayerInfo,
     Metric,
@@ -100,14 +100,8 @@ if [ "$number" -gt 0 ]; then echo "$state" >> "$record"; fi"""
 )
 
 
-class PreconditionDriver:
+class PreconditionDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
-
-    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return standard_reasons(facts, self.info.tools)
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         if below[0].size_bytes is None:

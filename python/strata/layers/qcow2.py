@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from strata.layers._driver import Driver
 from strata.layers._image import (
     DAY_S,
     NOCOW,
@@ -97,11 +98,8 @@ def _most_bytes(cluster: int, *, extended: bool) -> int:
     return _MOST_L1_ENTRIES * (cluster // (16 if extended else 8)) * cluster
 
 
-class Qcow2Driver:
+class Qcow2Driver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools) + image_reasons("qcow2", spec)

@@ -15,6 +15,7 @@ from functools import partial
 from strata.layers import _limits, _qcow2_snapshots
 from strata.layers._daemon import FIND, SHOWN, UNMARKED, direct_differences, end
 from strata.layers._device import fields, first, io_uring_reasons, module_reasons
+from strata.layers._driver import Driver
 from strata.layers._loop import ATTACH_WITHOUT_DISCARDS, DETACH_AND_REMOVE, SHOW
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
@@ -106,11 +107,8 @@ thread=$(cat "/sys/block/${device##*/}/pid" 2>/dev/null)
 )
 
 
-class QsdDriver:
+class QsdDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         fuse = spec["export"] == "fuse"

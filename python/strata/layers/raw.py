@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from strata.layers._driver import Driver
 from strata.layers._image import (
     NOCOW,
     TOOLS,
@@ -43,11 +44,8 @@ INFO = LayerInfo(
 )
 
 
-class RawDriver:
+class RawDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         return standard_reasons(facts, self.info.tools) + image_reasons("raw", spec)

@@ -5,8 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from strata.layers._driver import Driver
 from strata.layers._steps import output, said, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    BlockBehaviour,
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 
 INFO = LayerInfo(
     name="scheduler",
@@ -22,7 +36,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=None,
-    on_queue=True,
+    block=BlockBehaviour(on_queue=True),
 )
 
 _SUCCESSORS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
@@ -47,11 +61,8 @@ _RESTORE = 'if [ ! -s "$2" ] || [ ! -b "$1" ]; then exit 0; fi\n' + _FIND + 'cat
 _SHOW = _FIND + _QUEUE + 'cat "$node/queue/scheduler"'
 
 
-class SchedulerDriver:
+class SchedulerDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools)

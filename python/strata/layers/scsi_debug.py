@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strata.layers._device import fields, first, module_reasons
+from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 from strata.units import format_size, human_size
@@ -89,11 +90,8 @@ shift
 for name; do echo "$name=$(cat "{_PARAMETERS}/$name")" || exit 1; done"""
 
 
-class ScsiDebugDriver:
+class ScsiDebugDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def memory_bytes(self, spec: Call) -> int:
         return _size(spec)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from strata.errors import BadInput
 from strata.layers._condition import ANYTHING, steps_of
 from strata.layers._device import fields, first
+from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
     Call,
@@ -110,11 +111,8 @@ _NONE_TO_TAKE = "snapshot(held=0) takes none, so there is nothing to do every so
 _SHOW_TAKEN = 'cat -- "$1/taken" 2>/dev/null || true'
 
 
-class SnapshotDriver:
+class SnapshotDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, self.info.tools)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strata.layers._steps import output, said, sh, standard_reasons
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.layers._driver import Driver
+from strata.layers._steps import output, said, sh
+from strata.model import Call, Command, Completed, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
 INFO = LayerInfo(
     name="sysctl",
@@ -61,7 +62,7 @@ done < "$1"
 """
 
 
-class SysctlDriver:
+class SysctlDriver(Driver):
     info = INFO
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
@@ -69,9 +70,6 @@ class SysctlDriver:
             return []
         why = f"sysctl({spec['name']}) is refused: it sets only what storage depends on, for others use this machine"
         return [f"{why}; write one of {', '.join(_NAMES)}."]
-
-    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return standard_reasons(facts, self.info.tools)
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         return below[0]

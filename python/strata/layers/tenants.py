@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from strata.errors import BadInput
-from strata.layers._steps import make_directory, output, sh, standard_reasons
+from strata.layers._driver import Driver
+from strata.layers._steps import make_directory, output, sh
 from strata.model import (
     Call,
     Command,
     Completed,
-    Facts,
     Kind,
     LayerInfo,
     Param,
@@ -46,14 +46,8 @@ INFO = LayerInfo(
 _SHOW = 'for path; do if [ -e "$path" ]; then echo "$path"; fi; done'
 
 
-class TenantsDriver:
+class TenantsDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
-
-    def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
-        return standard_reasons(facts, self.info.tools)
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         return below[0]

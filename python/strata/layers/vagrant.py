@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from strata.layers._driver import Driver
 from strata.layers._steps import make_directory, output, said, sh, standard_reasons
 from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
 
@@ -67,11 +68,8 @@ done"""
 _SHOW = 'test -d "$1" && if [ -n "$2" ]; then virsh --connect "$(cat -- "$2")" pool-info "$3"; fi'
 
 
-class VagrantDriver:
+class VagrantDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         return standard_reasons(facts, {**_VAGRANT, **_PROVIDERS[str(spec["provider"])]})

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 
 from strata.errors import BadInput
 from strata.layers import _lvm
+from strata.layers._driver import Driver
 from strata.layers._lvm import VOLUME
 from strata.layers._steps import output, run
 from strata.model import (
+    BlockBehaviour,
     Call,
     Command,
     Completed,
@@ -67,7 +69,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.BLOCK}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     many=True,
     tools={**_lvm.TOOLS, "vdoformat": "vdo", "vdostats": "vdo"},
     metrics=(
@@ -79,11 +81,8 @@ INFO = LayerInfo(
 )
 
 
-class VdoDriver:
+class VdoDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = _lvm.lvm_reasons("vdo", facts, self.info.tools, ["dm_vdo"])

@@ -10,6 +10,7 @@ from dataclasses import replace
 from strata.layers import _beside, _libvirt, _limits, _own_image
 from strata.layers._daemon import SHOWN, UNMARKED, direct_differences
 from strata.layers._device import fields, io_uring_reasons
+from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
     Brought,
@@ -227,11 +228,8 @@ _FIRST_PORT, _PORTS = 20000, 10000
 _NO_IMAGE = GuestImage("/no-guest-image")
 
 
-class VmDriver:
+class VmDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = standard_reasons(facts, _TOOLS_BESIDE if spec["beside"] else _TOOLS)

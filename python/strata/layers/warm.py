@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from strata.layers._condition import ANYTHING
-from strata.model import Call, Command, Completed, Facts, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.layers._driver import PassThrough
+from strata.model import Call, Facts, LayerInfo, Param, ParamType, Place, Provides
 
 INFO = LayerInfo(
     name="warm",
@@ -22,26 +23,14 @@ INFO = LayerInfo(
 )
 
 
-class WarmDriver:
+class WarmDriver(PassThrough):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         return []
 
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         return replace(below[0], rehearsals=int(spec["runs"] or 1))
-
-    def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
-        return []
-
-    def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
-        return []
-
-    def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
-        return []
 
 
 DRIVER = WarmDriver()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from strata.errors import BadInput
 from strata.layers._device import SETTLE
+from strata.layers._driver import Driver
 from strata.layers._members import LOST, REBUILT, choose, note, noted, read_notes
 from strata.layers._steps import make_mount_point, output, remove_link, run, said, sh
 from strata.layers._zfs import (
@@ -265,7 +266,7 @@ _ARC = "sed -n 's/^size  *[0-9]*  *//p' /proc/spl/kstat/zfs/arcstats"
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-class ZfsDriver:
+class ZfsDriver(Driver):
     info = INFO
 
     def arity_reasons(self, spec: Call, inputs: int) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from strata.errors import BadInput
 from strata.layers._device import SETTLE, await_node
+from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh
 from strata.layers._zfs import (
     COMMON,
@@ -19,7 +20,20 @@ from strata.layers._zfs import (
     snapshots,
     zfs_reasons,
 )
-from strata.model import Call, Command, Completed, Facts, Kind, LayerInfo, Param, ParamType, Place, Provides, Step
+from strata.model import (
+    BlockBehaviour,
+    Call,
+    Command,
+    Completed,
+    Facts,
+    Kind,
+    LayerInfo,
+    Param,
+    ParamType,
+    Place,
+    Provides,
+    Step,
+)
 from strata.units import format_size
 
 MIB = 1 << 20
@@ -43,7 +57,7 @@ INFO = LayerInfo(
     ),
     accepts=frozenset({Kind.DIRECTORY}),
     provides=Kind.BLOCK,
-    queue=False,
+    block=BlockBehaviour(queue=False),
     tools={**TOOLS, "blockdev": "util-linux", "udevadm": "udev"},
     offers=frozenset({"snapshot"}),
     needs="volume",
@@ -63,11 +77,8 @@ exit 1"""
 )
 
 
-class ZvolDriver:
+class ZvolDriver(Driver):
     info = INFO
-
-    def arity_reasons(self, spec: Call, inputs: int) -> list[str]:
-        return []
 
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         reasons = zfs_reasons(spec, facts, self.info.tools, PROPERTIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -26,15 +27,19 @@ class LayerDriver(Protocol):
     def reasons_not_to_run(self, spec: Call, facts: Facts) -> list[str]:
         """Every reason at once, as sentences with the next thing to do; [] = can run. Never raises."""
 
+    @abstractmethod
     def provides(self, spec: Call, below: Sequence[Provides], place: Place) -> Provides:
         """What the layer above will find. Known before anything is built: paths are chosen, not discovered."""
 
+    @abstractmethod
     def plan_create(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Step]:
         """The steps that build it. Tear-down is their undos, newest first."""
 
+    @abstractmethod
     def plan_inspect(self, spec: Call, below: Sequence[Provides], place: Place) -> list[Command]:
         """Read-only commands whose output says what is there."""
 
+    @abstractmethod
     def differences(self, spec: Call, below: Sequence[Provides], place: Place, seen: Sequence[Completed]) -> list[str]:
         """What was asked for but is not so, from the outputs of `plan_inspect`; [] = as requested."""
 

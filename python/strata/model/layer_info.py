@@ -35,11 +35,34 @@ class Brought:
 class Flaw:
     """What versions of a program from `since` on, and before `mended`, do not do although they are asked to."""
 
-    asks: str  # as in `LayerInfo.lacks`
+    asks: str  # as in `EngineSupport.lacks`
     program: str  # of `LayerInfo.tools`
     since: tuple[int, ...]
     mended: tuple[int, ...]
     why: str  # and what to do instead
+
+
+@dataclass(frozen=True, slots=True)
+class BlockBehaviour:
+    """How the block device that a layer gives treats requests, and what the layer asks of the device below it."""
+
+    queue: bool | None = True  # it queues requests, so has an I/O scheduler. False: bio-based. None: as below it
+    on_queue: bool = False  # the layer can only stand on a block device that queues requests
+    forgets: Mapping[str, Value] = field(default_factory=dict)  # arguments by which it keeps nothing that is written
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSupport:
+    """What an engine does not support of what is asked of it, and what a layer asks of the engine below it.
+
+    The abilities are those of `WorkloadInfo.asks`. A reason says why, and what to do instead.
+    """
+
+    lacks: Mapping[str, str] = field(default_factory=dict)  # ability -> reason
+    lacks_by: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, once that argument is given
+    flaws: tuple[Flaw, ...] = ()  # the same of versions
+    only_for: Mapping[str, str] = field(default_factory=dict)  # program of `tools` -> the one ability that needs it
+    asks_by: Mapping[str, str] = field(default_factory=dict)  # argument -> what it asks of the engine below
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +80,11 @@ class LayerInfo:
     offers: frozenset[str] = frozenset()  # abilities that conditions above may ask for: "snapshot", "degrade" ...
     needs: str = ""  # the ability that something below must offer
     forks: bool = False  # what stands above it is there once for each tenant; the driver is then `Forking`
-    queue: bool | None = True  # BLOCK: it queues requests, so has an I/O scheduler. False: bio-based. None: as below it
-    on_queue: bool = False  # it can only stand on a block device that queues requests
     starts_guest: bool = False  # what stands above it is in a machine of its own, which it starts
-    forgets: Mapping[str, Value] = field(default_factory=dict)  # arguments by which it keeps nothing that is written
     last: bool = False  # only layers that build nothing may stand on it: it holds for the workload's own processes
     deployed: bool = True  # False: a state or an instrument of measurements, which no recipe builds to stay
-    # what a workload may ask of an engine (`WorkloadInfo.asks`) and this one has not -> why, and what to do instead
-    lacks: Mapping[str, str] = field(default_factory=dict)
-    lacks_by: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, once that argument is given
-    flaws: tuple[Flaw, ...] = ()  # the same of versions
-    only_for: Mapping[str, str] = field(default_factory=dict)  # program of `tools` -> what it is needed for alone
-    asks_by: Mapping[str, str] = field(default_factory=dict)  # argument -> what it asks of the engine below
+    block: BlockBehaviour = field(default_factory=BlockBehaviour)
+    engine: EngineSupport = field(default_factory=EngineSupport)
     work: Work = field(default_factory=Work)  # what building one takes, where that is seconds
     brought: tuple[Brought, ...] = ()  # what `strata doctor` lists by itself
 

@@ -143,7 +143,7 @@ def of_asked(
     """Whether the engine of a stack can do what the workloads and the layers above ask of it."""
     engines = [node.call for node in stack.top.walk() if drivers[node.call.name].info.provides is Kind.ENGINE]
     infos = ((node.call, drivers[node.call.name].info) for node in stack.top.walk())
-    asking = [(call, {ask for name, ask in info.asks_by.items() if _given(call, name)}) for call, info in infos]
+    asking = [(call, {ask for name, ask in info.engine.asks_by.items() if _given(call, name)}) for call, info in infos]
     for call, workload in workloads:
         by = (ask for name, ask in workload.info.asks_by.items() if _given(call, name))
         asking.append((call, {workload.info.asks, *by}))
@@ -151,17 +151,18 @@ def of_asked(
     for call, wanted in asking:
         for engine in engines:
             info = drivers[engine.name].info
-            lacks = dict(info.lacks)
-            for name, more in info.lacks_by.items():
+            support = info.engine
+            lacks = dict(support.lacks)
+            for name, more in support.lacks_by.items():
                 lacks |= more if _given(engine, name) else {}
-            lacks |= {flaw.asks: flaw.why for flaw in info.flaws if _flawed(flaw, facts.tools.get(flaw.program))}
+            lacks |= {flaw.asks: flaw.why for flaw in support.flaws if _flawed(flaw, facts.tools.get(flaw.program))}
             for asks in sorted(wanted - {""}):
                 if asks in lacks:
                     reasons.append(f"{call.text} asks {engine.text} to {asks}, and {lacks[asks]}.")
                 reasons += [
                     f"{call.text} asks {engine.text} to {asks}, which takes {tool}; install the Debian package "
                     f"{info.tools[tool]}."
-                    for tool, what in info.only_for.items()
+                    for tool, what in support.only_for.items()
                     if what == asks and tool not in facts.tools
                 ]
     return reasons
@@ -201,7 +202,7 @@ def of_forgetful(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
         if (info := drivers[node.call.name].info).provides is not None and info.deployed
         for under in node.inputs
         for below in under.walk()
-        if (forgets := drivers[below.call.name].info.forgets) and forgets.items() <= below.call.values.items()
+        if (forgets := drivers[below.call.name].info.block.forgets) and forgets.items() <= below.call.values.items()
     ]
 
 
@@ -211,7 +212,7 @@ def of_queue(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
         f"{node.call.text} has no I/O scheduler to set on {below.text}: that device is bio-based and passes "
         f"requests on without a queue. Put {node.call.name} on the disks below it."
         for node in stack.top.walk()
-        if drivers[node.call.name].info.on_queue
+        if drivers[node.call.name].info.block.on_queue
         for under in node.inputs
         if (below := _without_queue(under, drivers)) is not None
     ]
@@ -220,8 +221,8 @@ def of_queue(stack: Stack, drivers: Mapping[str, LayerDriver]) -> list[str]:
 def _without_queue(node: Node, drivers: Mapping[str, LayerDriver]) -> Call | None:
     """The layer that gives the block device at `node`, where that is bio-based."""
     info = drivers[node.call.name].info
-    if info.provides is not None and info.queue is not None:
-        return node.call if info.provides is Kind.BLOCK and not info.queue else None
+    if info.provides is not None and info.block.queue is not None:
+        return node.call if info.provides is Kind.BLOCK and not info.block.queue else None
     found = (_without_queue(under, drivers) for under in node.inputs)
     return next((call for call in found if call is not None), None)
 

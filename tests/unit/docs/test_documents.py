@@ -270,6 +270,37 @@ def test_the_readme_is_short() -> None:
     assert not re.search(r"^\|", text, re.MULTILINE), "a table belongs to the pages that the README links to"
 
 
+CONTRIBUTING = re.sub(r"^```.*?^```$", "", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+ROOMS = ("layers", "workloads")  # where a file named without its folder is
+
+
+def named_file(name: str) -> Path | None:
+    """The file or folder that CONTRIBUTING calls `name`; None when there is none."""
+    # NAME and CASE stand for what the reader adds: the folder that gets it must be there.
+    path = Path(*[part for part in Path(name).parts if Path(part).stem not in ("NAME", "CASE")])
+    places = [ROOT, *(ROOT / "python" / "strata" / room for room in ROOMS)]
+    return next((place / path for place in places if (place / path).exists()), None)
+
+
+@pytest.mark.parametrize("name", re.findall(r"`([\w.-]+/[\w./-]*|[\w.-]+\.(?:py|yaml|toml))`", CONTRIBUTING))
+def test_every_path_that_contributing_names_exists(name: str) -> None:
+    assert name == "place.dir/device" or named_file(name), f"CONTRIBUTING.md names {name}, which does not exist"
+
+
+@pytest.mark.parametrize(("name", "file"), re.findall(r"`(\w+)`\s+(?:in|of)\s+`([\w./-]+)`", CONTRIBUTING))
+def test_every_name_that_contributing_finds_in_a_file_is_there(name: str, file: str) -> None:
+    path = named_file(file)
+    assert path is not None, f"CONTRIBUTING.md names {file}, which does not exist"
+    defined = rf"^(class|def) {name}\b|^{name}\b.* = "
+    assert re.search(defined, path.read_text(), re.MULTILINE), f"{file} defines no {name}, as CONTRIBUTING.md says"
+
+
+@pytest.mark.parametrize("line", [f.text for f in fences("sh") if f.page.name == "CONTRIBUTING.md"])
+def test_every_file_in_a_command_of_contributing_exists(line: str) -> None:
+    for word in re.findall(r"(?:tests|campaigns|docs)/[\w./-]+", line):
+        assert named_file(word), f"CONTRIBUTING.md has a command with {word}, which does not exist"
+
+
 # ---------------------------------------------------------------- decisions
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from strata import layers
 from strata.layers import catalogue, drivers
+from strata.layers._driver import Driver
 from strata.model import Kind, Param, ParamType
 
-from .layer_cases import ASKS_NOTHING, CONDITIONS, HERE, LAYERS, facts, spec
+from .layer_cases import CONDITIONS, LAYERS, facts, spec
 
 FOLDER = Path(layers.__file__).parent
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
@@ -62,6 +63,21 @@ def test_a_driver_declares_itself(layer: str) -> None:
     assert all(tool and package for tool, package in info.tools.items())
 
 
+def test_no_driver_repeats_an_answer_that_it_inherits() -> None:
+    assert all(isinstance(driver, Driver) for driver in drivers().values())
+    answer = "(self, spec: Call, inputs: int) -> list[str]:\n        return []\n"
+    files = [path.name for path in FOLDER.glob("*.py") if answer in path.read_text()]
+    assert files == ["_driver.py"], "leave out arity_reasons where it returns []: Driver has it"
+
+
+def test_a_driver_without_steps_is_refused_when_it_is_loaded() -> None:
+    class Unfinished(Driver):
+        info = drivers()["dir"].info
+
+    with pytest.raises(TypeError, match=r"differences.*plan_create.*plan_inspect.*provides"):
+        Unfinished()  # type: ignore[abstract]
+
+
 def check_param(param: Param) -> None:
     assert param.about and not param.about.endswith(".")
     assert bool(param.choices) is (param.type is ParamType.CHOICE)
@@ -70,13 +86,6 @@ def check_param(param: Param) -> None:
     if param.choices and param.default is not None:
         assert param.default in param.choices
     assert not (param.required and param.default is not None)
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_every_layer_has_golden_cases_and_captured_outputs(layer: str) -> None:
-    assert list((HERE / "golden" / layer).glob("*.json"))
-    without = {"f2fs"} | ASKS_NOTHING  # no kernel at hand has it
-    assert bool(list((HERE / "captured" / layer).glob("*.json"))) is (layer not in without)
 
 
 def test_every_mount_option_excludes_its_opposite() -> None:

@@ -74,7 +74,7 @@ def _broken(
 
 def _devices(layout: Layout, placed: PlacedLayer, layer: str) -> int:
     """How many times a limit holds: an engine has it held for each device that its containers lie on."""
-    if not placed.driver.info.asks_by:
+    if not placed.driver.info.engine.asks_by:
         return 1
     tenants_own = layout.block_devices(placed.guest, placed.tenant)
     for found in (tenants_own, layout.block_devices(placed.guest)):
