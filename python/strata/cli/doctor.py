@@ -29,7 +29,7 @@ def doctor(as_json: bool) -> None:
         for name, driver in drivers.items()
     }
     brought = {
-        name: [(each, _of_brought(name, driver, each, facts)) for each in driver.info.brought]
+        name: [(each, _of_brought(name, driver, each, facts)) for each in driver.info.build.brought]
         for name, driver in drivers.items()
     }
     works = any(not why for why in layer_reasons.values()) and any(not why for why in load_reasons.values())

@@ -14,6 +14,7 @@ from strata.layers._driver import Driver
 from strata.layers._steps import output, run, said, sh, standard_reasons
 from strata.model import (
     Brought,
+    BuildNeeds,
     Call,
     Command,
     Completed,
@@ -124,14 +125,18 @@ INFO = LayerInfo(
         Metric("vm.boot_s", "s", "lower", "from the start of QEMU to the first command carried out in the guest"),
     ),
     starts_guest=True,
-    work=Work(native_s=10.0, emulated_s=13.0),  # its boot: 8.8 to 14 s emulated on a quiet machine; by KVM not measured
-    brought=(
-        Brought(
-            "vm(image=/PATH, key=/PATH, os={linux, windows})",
-            {"image": "/PATH", "key": "/PATH", "os": "windows", "memory": 4 << 30},
-            (PROGRAM, "qemu-img", "ssh"),
-            "You bring the image, which boots by BIOS, with an ssh server that takes your key, and fio in its PATH; "
-            "one of Windows with the virtio drivers too (viostor, vioscsi), unless you write bus=sata or bus=nvme.",
+    build=BuildNeeds(
+        # Its boot: 8.8 to 14 s emulated on a quiet machine; by KVM not measured.
+        work=Work(native_s=10.0, emulated_s=13.0),
+        brought=(
+            Brought(
+                "vm(image=/PATH, key=/PATH, os={linux, windows})",
+                {"image": "/PATH", "key": "/PATH", "os": "windows", "memory": 4 << 30},
+                (PROGRAM, "qemu-img", "ssh"),
+                "You bring the image, which boots by BIOS, with an ssh server that takes your key, and fio in its "
+                "PATH; one of Windows with the virtio drivers too (viostor, vioscsi), unless you write bus=sata or "
+                "bus=nvme.",
+            ),
         ),
     ),
 )

@@ -6,7 +6,7 @@ Units are in names (`_s` seconds, `_bytes` bytes); a missing value is None, neve
 from strata.model.hardware import Disk, Facts, Testbed, WriteCache
 from strata.model.kinds import Kind
 from strata.model.layer_driver import Caching, Forking, Instead, LayerDriver, Metered, Redundant, Staying
-from strata.model.layer_info import BlockBehaviour, Brought, Catalogue, EngineSupport, Flaw, LayerInfo, Work
+from strata.model.layer_info import BlockBehaviour, Brought, BuildNeeds, Catalogue, EngineSupport, Flaw, LayerInfo, Work
 from strata.model.metric import Merge, Metric
 from strata.model.params import Param, ParamType, Value
 from strata.model.place import BOOT_TIME, Beside, Guest, GuestImage, Place
@@ -47,6 +47,7 @@ __all__ = [
     "Beside",
     "BlockBehaviour",
     "Brought",
+    "BuildNeeds",
     "Caching",
     "Call",
     "Catalogue",

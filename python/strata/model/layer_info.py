@@ -43,6 +43,14 @@ class Flaw:
 
 
 @dataclass(frozen=True, slots=True)
+class BuildNeeds:
+    """What building one takes: time of a processor, and files supplied by the user."""
+
+    work: Work = field(default_factory=Work)  # where it takes seconds
+    brought: tuple[Brought, ...] = ()  # what `strata doctor` lists by itself
+
+
+@dataclass(frozen=True, slots=True)
 class BlockBehaviour:
     """How the block device that a layer gives treats requests, and what the layer asks of the device below it."""
 
@@ -85,8 +93,7 @@ class LayerInfo:
     deployed: bool = True  # False: a state or an instrument of measurements, which no recipe builds to stay
     block: BlockBehaviour = field(default_factory=BlockBehaviour)
     engine: EngineSupport = field(default_factory=EngineSupport)
-    work: Work = field(default_factory=Work)  # what building one takes, where that is seconds
-    brought: tuple[Brought, ...] = ()  # what `strata doctor` lists by itself
+    build: BuildNeeds = field(default_factory=BuildNeeds)
 
 
 Catalogue = Mapping[str, LayerInfo]

@@ -1,8 +1,8 @@
 """How long a visit may take: a first estimate, before any has ended. Pure.
 
-What single layers and loads take they say themselves (`LayerInfo.work`, `TrialPlan.work` and `expect_s`). What is added
-here was measured too (benchmarks/results): what Strata adds to a visit, the visits of kvm-storage's host stacks in an
-emulated lab, those of vm-cache-modes in emulated guests.
+What single layers and loads take they say themselves (`BuildNeeds.work`, `TrialPlan.work` and `expect_s`). What is
+added here was measured too (benchmarks/results): what Strata adds to a visit, the visits of kvm-storage's host stacks
+in an emulated lab, those of vm-cache-modes in emulated guests.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def visit_s(
     for node, count in layout.copies(stack, drivers):
         # How long a guest takes to boot is a matter of how it is run, not of what runs it.
         where = guest if skip_reasons.starts_guest(node, drivers) else facts
-        takes_s += _seconds(drivers[node.call.name].info.work, where) * max(count / cpus, 1)
+        takes_s += _seconds(drivers[node.call.name].info.build.work, where) * max(count / cpus, 1)
     carrier = guest if skip_reasons.starts_guest(stack.top, drivers) else facts
     fork = next((node.call for node in stack.top.walk() if drivers[node.call.name].info.forks), None)
     tenants = int(fork["count"] or 1) if fork else 1
