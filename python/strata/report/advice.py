@@ -34,6 +34,18 @@ def render(found: Advice, wanted: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def headline(found: Advice) -> str:
+    """Return one sentence: the best stack that meets all requirements, or that there is none."""
+    if found.choice is None:
+        measured = "measured " if found.unmeasured else ""
+        return f"No {measured}stack meets all requirements."
+    choice = found.choice.judged.stack
+    if others := [text for text in found.tied if text != choice]:
+        named = ", ".join(others[:_FEW]) + (f" and {len(others) - _FEW} more" if len(others) > _FEW else "")
+        return f"Of the stacks that meet all requirements, {choice} leads; the data do not show it to beat {named}."
+    return f"Best of the stacks that meet all requirements: {choice}."
+
+
 def _choice(found: Advice, choice: Candidate) -> list[str]:
     alone = len(found.tied) <= 1
     lines = [

@@ -671,3 +671,15 @@ def test_a_trade_names_both_figures_and_which_way_it_goes() -> None:
 def test_a_score_is_named_as_a_score() -> None:
     assert report._score(Estimate(0.5, 0.4, 0.6, 3, "")) == "scores 0.500 times what the choice does (0.400 to 0.600)"
     assert report._score(None) == "how its score compares is not known"
+
+
+def test_the_headline_is_the_best_stack_that_meets_the_requirements() -> None:
+    judged = Judged("disk | zfs", (), ())
+    best = Candidate(judged, None, True, (), (), {})
+    found = Advice("run", best, (), ("disk | zfs",), (), (), (), (), (), {})
+    assert report.headline(found) == "Best of the stacks that meet all requirements: disk | zfs."
+    tied = dataclasses.replace(found, tied=("disk | zfs", "disk | btrfs"))
+    assert report.headline(tied).endswith("disk | zfs leads; the data do not show it to beat disk | btrfs.")
+    assert report.headline(dataclasses.replace(found, choice=None)) == "No stack meets all requirements."
+    unmeasured = dataclasses.replace(found, choice=None, unmeasured=(judged,))
+    assert report.headline(unmeasured) == "No measured stack meets all requirements."
