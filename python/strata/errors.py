@@ -3,6 +3,7 @@
     StrataError                 carries the exit code of the command line
      +- BadInput          (2)   something the user wrote; holds every problem found, with its place
      +- Refused           (3)   doing it could cost somebody data, or another run is at work here
+     |   +- LabUnavailable (4)  the lab is not built, or cannot have the machine or the disks of the campaign
      +- NothingToRun      (4)   not one of the stacks asked for can run on this machine
      +- Interrupted     (130)   ^C or a termination signal; raised after nothing is left half done
      +- VisitFailed       (1)   one visit went wrong; the campaign goes on
@@ -66,6 +67,10 @@ class Refused(StrataError):
     def __init__(self, reasons: Sequence[str] | str) -> None:
         self.reasons: tuple[str, ...] = (reasons,) if isinstance(reasons, str) else tuple(reasons)
         super().__init__("\n".join(self.reasons))
+
+
+class LabUnavailable(Refused):
+    exit_code = 4
 
 
 class NothingToRun(StrataError):

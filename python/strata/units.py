@@ -115,6 +115,12 @@ def human_size(size_bytes: float) -> str:
     return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
 
 
+def human_number(value: float, digits: int = 3) -> str:
+    """For people, rounded to `digits` significant digits and never with an exponent: "22,300", "1.5", "0.00012"."""
+    text = f"{Decimal(f'{value:.{digits - 1}e}'):,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def count(amount: int, noun: str, plural: str | None = None) -> str:
     """1 -> "1 visit", 3 -> "3 visits"."""
     return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"

@@ -230,7 +230,7 @@ def test_what_does_not_go_together_in_a_model_is_refused_before_anything_is_boot
     strata = str(Path(sys.executable).with_name("strata"))
     argv = [strata, "plan", "disk | ext4", "--on", "lab", "--clock", "virtual", "--disk", f"disk={model}"]
     done = subprocess.run([*argv, "--size", "disk=256M"], capture_output=True, text=True, timeout=100)
-    assert done.returncode == 3, done.stderr
+    assert done.returncode == 4, done.stderr
     for said in TOGETHER[wrong]:
         assert said in done.stderr
 

@@ -401,6 +401,6 @@ def test_a_disk_with_bad_blocks_fails_there_and_nowhere_else(tmp_path: Path) -> 
 def test_too_little_memory_for_the_disks_is_refused_before_boot(tmp_path: Path) -> None:
     argv = [STRATA, "run", "4*disk | btrfs", "-w", "null", "--on", "lab", "--clock", "virtual", "--size", "disk=10G"]
     done = subprocess.run([*argv, "--out", str(tmp_path / "run")], capture_output=True, text=True)
-    assert done.returncode == 3
+    assert done.returncode == 4
     assert "memory of the lab machine" in done.stderr and "smaller" in done.stderr
     assert not (tmp_path / "run").exists()

@@ -13,6 +13,7 @@ from strata.units import (
     format_percent,
     format_size,
     format_time,
+    human_number,
     human_size,
     human_time,
     parse_percent,
@@ -140,3 +141,20 @@ def test_times_for_people(seconds: float, text: str) -> None:
 )
 def test_sizes_for_people(size: float, text: str) -> None:
     assert human_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (22320.0, 3, "22,300"),
+        (2232000.4, 6, "2,232,000"),
+        (120.4, 2, "120"),
+        (1.5, 2, "1.5"),
+        (2.0, 2, "2"),
+        (0.0001234, 3, "0.000123"),
+        (-99.96, 3, "-100"),
+        (0.0, 3, "0"),
+    ],
+)
+def test_numbers_for_people_have_no_exponent(value: float, digits: int, text: str) -> None:
+    assert human_number(value, digits) == text

@@ -62,6 +62,24 @@ fn what_cannot_run_ends_with_2_and_a_caret() {
 }
 
 #[test]
+fn a_file_without_a_run_command_runs_and_says_how_long() {
+    let directory = tempfile::tempdir().expect("works");
+    let file = directory.path().join("x.f");
+    let load = "define fileset name=set,path=$dir,entries=4,dirwidth=20,prealloc\n\
+                define process name=p { thread name=t { flowop statfile name=s,filesetname=set\n\
+                flowop finishoncount name=c,value=3 } }\n";
+    fs::write(&file, load).expect("works");
+    let (code, out, _) = said(&engine(&["check", shown(&file), "--dir", "/mnt/later"]).output().expect("starts"));
+    assert_eq!(code, Some(0));
+    assert!(out.contains("The file has no run command, so it runs for 60 s"), "{out}");
+    fs::write(&file, format!("set mode quit alldone\n{load}")).expect("works");
+    let (code, _, err) =
+        said(&engine(&["run", shown(&file), "--dir", shown(directory.path())]).output().expect("starts"));
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("The file has no run command, so it runs until its threads are done"), "{err}");
+}
+
+#[test]
 fn a_check_says_what_comes_before_the_run_and_how_a_run_was_is_in_its_table() {
     let directory = tempfile::tempdir().expect("works");
     let file = directory.path().join("x.f");

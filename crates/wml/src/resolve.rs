@@ -466,7 +466,7 @@ impl<'a> Resolver<'a> {
         self.before.push(Action::CreateFiles);
     }
 
-    fn seconds(&mut self, given: Option<&At<Value>>) -> Option<u64> {
+    pub(super) fn seconds(&mut self, given: Option<&At<Value>>) -> Option<u64> {
         let seconds = given.and_then(|value| self.variables.scope().whole(value, &mut self.findings)).unwrap_or(0);
         match (seconds, self.mode) {
             (0, EndMode::Timeout) => Some(DEFAULT_SECONDS),

@@ -99,7 +99,6 @@ fn what_cannot_run_says_what_to_do() {
         (around("set $a=8", "flowop hog name=h"), "at least two letters"),
         (around("enable multi master=a,client=b", "flowop hog name=h"), "use tenants"),
         (around("usage \"x\"\nforeach $aa in 1,2 { run 3 }", "flowop hog name=h"), "--set aa=VALUE"),
-        ("define process name=p { thread name=t { flowop hog name=h } }".to_owned(), "say how long with --seconds"),
         ("run 5".to_owned(), "defines no process"),
         (
             "define process name=p { thread name=t,instances=0 { flowop hog name=h } } run 5".to_owned(),
@@ -296,6 +295,25 @@ fn a_run_has_an_end() {
     ] {
         let program = program(&around(before, load).replace("run 5", run));
         assert_eq!((program.mode, program.seconds), (mode, seconds), "{run}");
+    }
+}
+
+#[test]
+fn a_file_without_a_run_command_runs_for_60_s_and_says_so() {
+    for (mode, seconds, said) in [
+        ("", Some(60), "no run command, so it runs for 60 s; add one, or use --seconds"),
+        ("set mode quit alldone", None, "no run command, so it runs until its threads are done"),
+    ] {
+        let text = around(mode, "flowop finishoncount name=h,value=1").replace("run 5", "");
+        let (script, findings) = parse(&text);
+        let resolved = resolve(&script, findings, &Options::default());
+        assert_eq!(resolved.program.map(|program| program.seconds), Some(seconds), "{mode}");
+        assert!(resolved.findings.iter().any(|finding| finding.message.contains(said)), "{:?}", resolved.findings);
+        let given = Options { seconds: Some(2), ..Options::default() };
+        let (script, findings) = parse(&text);
+        let resolved = resolve(&script, findings, &given);
+        assert_eq!(resolved.program.map(|program| program.seconds), Some(Some(2)));
+        assert!(resolved.findings.iter().all(|finding| !finding.message.contains("no run command")));
     }
 }
 

@@ -8,7 +8,7 @@ another is compared within each run, as that run's verdict does, and only then f
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,6 +34,7 @@ class Cell:
     first: float  # geometric mean, in the metric's unit
     second: float
     ratio: Estimate  # how many times as good it is in the second run, whichever way the metric goes
+    change: compare.Decision = "undecided"  # of the second run against the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Places:
 
     workload: str
     rows: tuple[tuple[str, int, int], ...]  # stack, place in the first run and in the second, from 1
+    shown: tuple[str, ...] = ()  # stacks whose place changed by more than the noise of the visits
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Comparison:
     places: tuple[Places, ...]
     turns: tuple[Turn, ...]
     notes: tuple[str, ...]  # what could not be compared, as sentences
+    within: float = 0.03  # a fraction: figures closer than this count as unchanged
+    confidence: float = 0.95  # of each interval by itself
 
 
 def runs(first: View, second: View) -> Comparison:
@@ -102,7 +106,10 @@ def runs(first: View, second: View) -> Comparison:
         notes += without
         places += [_places(table) for table in made if table.decides]
         turns += _turns(first, second, mine, theirs, common)
-    return Comparison(tuple(common), tuple(tables), tuple(places), tuple(turns), tuple(notes))
+    rule = first.rule
+    return Comparison(
+        tuple(common), tuple(tables), tuple(places), tuple(turns), tuple(notes), rule.within, rule.confidence
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +146,14 @@ def ratio_of(one: Level, other: Level, confidence: float) -> Estimate:
     return Estimate(unlog(point), unlog(point - half), unlog(point + half), n, WELCH)
 
 
+def decide(ratio: Estimate, within: float) -> compare.Decision:
+    """Return what is shown of a figure against its earlier self; see `compare.decide`."""
+    if ratio.low is None or ratio.high is None:
+        return "undecided"
+    half = (math.log(ratio.high) - math.log(ratio.low)) / 2
+    return compare.decide(compare.Difference(math.log(ratio.point), half, ratio.n, math.nan, math.inf), within)
+
+
 def _tables(first: View, second: View, workload: WorkloadView, common: Sequence[str]) -> tuple[list[Table], list[str]]:
     """Of every metric that goes one way, that which decides first. And notes: who has no ratio there."""
     trials = [[trial for trial in usable(view) if trial.workload == workload.text] for view in (first, second)]
@@ -165,10 +180,12 @@ def _tables(first: View, second: View, workload: WorkloadView, common: Sequence[
                 stack,
                 unlog(sign * mine[stack].mean),
                 unlog(sign * theirs[stack].mean),
-                ratio_of(theirs[stack], mine[stack], first.rule.confidence),
+                ratio,
+                decide(ratio, first.rule.within),
             )
             for stack in common
             if stack in mine and stack in theirs
+            for ratio in (ratio_of(theirs[stack], mine[stack], first.rule.confidence),)
         ]
         if cells:
             tables.append(Table(workload.text, metric, name == workload.primary.name, tuple(cells)))
@@ -186,7 +203,17 @@ def _places(table: Table) -> Places:
         sorted(table.cells, key=lambda cell: sign * cell.second),
     ]
     place = [{cell.stack: number for number, cell in enumerate(order, start=1)} for order in orders]
-    return Places(table.workload, tuple((cell.stack, place[0][cell.stack], place[1][cell.stack]) for cell in orders[0]))
+    rows = tuple((cell.stack, place[0][cell.stack], place[1][cell.stack]) for cell in orders[0])
+    changed = {cell.stack for cell in table.cells if cell.change in ("better", "worse")}
+    return Places(table.workload, rows, tuple(row[0] for row in rows if _passed(row, rows, changed)))
+
+
+def _passed(row: tuple[str, int, int], rows: Sequence[tuple[str, int, int]], changed: Collection[str]) -> bool:
+    """Whether the stack of `row` exchanged its order with another one, and a figure of the two changed."""
+    stack, was, now = row
+    return any(
+        (was - earlier) * (now - later) < 0 and (stack in changed or other in changed) for other, earlier, later in rows
+    )
 
 
 def _turns(first: View, second: View, mine: WorkloadView, theirs: WorkloadView, common: Sequence[str]) -> list[Turn]:

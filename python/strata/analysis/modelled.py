@@ -27,6 +27,7 @@ from strata.analysis.scale import scale_sentences, without_ratio
 from strata.analysis.survivors import Standing, raced, tried
 from strata.analysis.verdict import ALONE, listed, percent, probability
 from strata.model import View
+from strata.units import human_number
 
 BY_MODEL = "additive model of the factors, 95 % of its posterior, widened for what is estimated"
 BY_RACE = "paired within rounds, an interval that holds however often one looks"
@@ -149,12 +150,12 @@ def _prediction(found: Evidence, belief: Belief, k: int) -> str:
         return f"Its reliability is in doubt: {found.failing[stack]}."
     built = f"It {found.vain[stack]}. Predicted" if stack in found.vain else "Never built: predicted"
     if k == belief.chosen:
-        return f"{built}, not measured, by stacks that share its parts. P(best) = {belief.best[k]:.2g}."
+        return f"{built}, not measured, by stacks that share its parts. P(best) = {human_number(belief.best[k], 2)}."
     low, high = (-math.expm1(float(belief.gap[k]) + sign * float(belief.half[k])) for sign in (1, -1))
     way = f"{percent(low)} to {percent(high)} below" if low >= 0 else f"{percent(-low)} above to {percent(high)} below"
     return (
         f"{built}, not measured, at {way} {found.stacks[belief.chosen]}, from stacks that share its "
-        f"parts. P(best) = {belief.best[k]:.2g}."
+        f"parts. P(best) = {human_number(belief.best[k], 2)}."
     )
 
 
@@ -184,8 +185,9 @@ def _said(
         together = float(belief.best[never].sum())
         count = f"{len(never)} of {len(found.stacks)} stacks {'was' if len(never) == 1 else 'were'} never built"
         said.append(
-            f"{count}. Stacks that share their parts were, and by them the chance that one of these is the best is "
-            f"{together:.2g}. This takes it that parts act alone and in pairs, plus something of a stack's own."
+            f"{count}. Stacks that share their parts were, and by them the chance that one of these is the best "
+            f"is {human_number(together, 2)}. This takes it that parts act alone and in pairs, plus something of a "
+            "stack's own."
         )
     had = int(visits[belief.chosen])
     if belief.sure >= rule.confidence and had < FEWEST_VISITS:

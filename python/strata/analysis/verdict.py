@@ -10,7 +10,7 @@ from statistics import median
 
 from strata.analysis.estimate import Estimate
 from strata.model import View, WorkloadView
-from strata.units import human_time
+from strata.units import human_number, human_time
 
 _SPEED_UNITS = frozenset({"iops", "s", "ms", "us", "ns", "min", "h", "tps", "qps"})
 ALONE = "It is the only one left; nothing was compared."  # the others are set aside
@@ -99,8 +99,9 @@ def _lead(view: View, ratio: Estimate) -> str:
     point = 1 / ratio.point
     low, high = (None, None) if ratio.low is None or ratio.high is None else (1 / ratio.high, 1 / ratio.low)
     if point >= 2:
-        span = f" ({low:.2g} to {high:.2g} times)" if low is not None and high is not None else ""
-        return f"{point:.2g} times{span} as {'fast' if word == 'faster' else 'good'} as"
+        ends = [human_number(end, 2) for end in (low, high) if end is not None]
+        span = f" ({' to '.join(ends)} times)" if ends else ""
+        return f"{human_number(point, 2)} times{span} as {'fast' if word == 'faster' else 'good'} as"
     span = f" ({percent(low - 1, sign='')} to {percent(high - 1)})" if low is not None and high is not None else ""
     return f"{percent(point - 1)}{span} {word} than"
 
@@ -159,7 +160,7 @@ def probability(chance: float) -> str:
 def percent(fraction: float, sign: str = " %") -> str:
     """Two digits, or whole: "0.4 %", "3 %", "12 %", "140 %"."""
     value = 100 * fraction
-    text = f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
+    text = f"{value:.0f}" if abs(value) >= 10 else human_number(value, 2)
     return f"{text}{sign}"
 
 

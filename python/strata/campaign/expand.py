@@ -346,7 +346,7 @@ class Expander:
     def _fits(self, at: At, info: LayerInfo, below: Sequence[Node]) -> bool:
         fits = True
         for node in {id(node): node for node in below}.values():
-            kind = self._known[id(node)].kind
+            kind, offers = self._known[id(node)].kind, self._known[id(node)].offers
             if kind is None or kind in info.accepts or not info.accepts:
                 continue
             fits = False
@@ -362,7 +362,11 @@ class Expander:
             between = sorted(
                 name
                 for name, layer in self.layers.items()
-                if name != DISK and kind in layer.accepts and layer.provides in info.accepts
+                if name != DISK
+                and kind in layer.accepts
+                and layer.provides in info.accepts
+                and (not layer.needs or layer.needs in offers)
+                and (not info.needs or info.needs in offers | layer.offers)
             )
             way = f"put {listed(between).replace(' and ', ' or ')} between them" if between else "take it out"
             self.problems.add(

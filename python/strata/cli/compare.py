@@ -10,7 +10,6 @@ from strata import layers, published, workloads
 from strata.analysis import between, studies
 from strata.analysis.studies import Claimed, Printed
 from strata.cli import output
-from strata.errors import BadInput
 from strata.model import View
 from strata.report import comparison
 from strata.store import reader
@@ -20,6 +19,9 @@ _PUBLISHED = "published:"
 
 def compare(directory: Path, other: str, everything: bool, as_json: bool) -> None:
     view = reader.view(directory)
+    if other == _PUBLISHED:
+        _list_studies(as_json)
+        return
     if other.startswith(_PUBLISHED):
         _with_study(view, other.removeprefix(_PUBLISHED), as_json)
         return
@@ -32,9 +34,15 @@ def compare(directory: Path, other: str, everything: bool, as_json: bool) -> Non
     output.out(comparison.of_runs(found, str(directory), other, everything=everything), end="")
 
 
+def _list_studies(as_json: bool) -> None:
+    studies = [published.study(name, layers.catalogue(), workloads.catalogue()) for name in published.names()]
+    if as_json:
+        _print_json({"studies": [{"name": each.name, "title": each.title, "year": each.year} for each in studies]})
+        return
+    output.out("\n".join(f"{_PUBLISHED}{each.name}  {each.title} ({each.year})" for each in studies))
+
+
 def _with_study(view: View, name: str, as_json: bool) -> None:
-    if not name:
-        raise BadInput(f"published: which study? They are {', '.join(published.names())}.")
     study = published.study(name, layers.catalogue(), workloads.catalogue())
     title = f"{study.title} ({study.year}), {study.testbed}; {study.repeats}"
     about: dict[str, object] = {"study": name, "year": study.year, "source": study.source}

@@ -82,7 +82,7 @@ def _choosing(directory: Path, beside: Beside) -> Choosing:
     stack = None
     if beside.requirements is not None:
         answer, wanted = advise.answer(beside.requirements, [directory, *tried], advise.Flags())
-        found = replace(found, advice=advice.render(answer, wanted))
+        found = replace(found, headline=advice.headline(answer), advice=advice.render(answer, wanted))
         if answer.choice is None and beside.devices:
             raise BadInput("the requirements lead to no stack of this run, so there is no recipe; leave --map out.")
         stack = None if answer.choice is None else answer.choice.judged.stack

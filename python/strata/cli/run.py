@@ -158,7 +158,7 @@ def _say(text: str) -> None:
 
 
 def rule_of(kept: Rule | None, asked: Rule, from_file: bool, decide: Decide) -> Rule:
-    """What the command line says, then what the campaign file says; but rounds asked for once stay asked for.
+    """What the command line says, then what the campaign file says; never fewer rounds than requested earlier.
 
     Expressions say nothing of rules: there, what holds in a run that goes on stays.
     """

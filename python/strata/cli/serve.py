@@ -6,6 +6,7 @@ A page is made from the database and the samples of a run, never from HTML that 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ _RUNNING_S, _LIST_S = 10, 5  # how often a page of a run that goes on, and the l
 _BUSY_S = 3  # after so long a page that could not be made at once is asked for again
 _MAX_WAITING = 4  # requests at a time for pages that have to be made; a connection is left for what is there
 _MAX_KEPT = 32  # pages
+_VERDICTS_S = 2.0  # of one request for the list; verdicts that take longer come with the next
 
 
 def serve(directories: Sequence[Path], port: int) -> None:
@@ -63,6 +65,7 @@ class Site:
         self._lock = threading.Lock()  # one page is made at a time
         self._waiting = threading.BoundedSemaphore(_MAX_WAITING)
         self._kept: dict[Hashable, tuple[object, str]] = {}  # oldest first
+        self._verdicts: dict[Path, tuple[object, str]] = {}  # run -> what it was made of, first sentence
 
     def answer(self, path: str, query: Mapping[str, list[str]]) -> Page:
         try:
@@ -86,7 +89,7 @@ class Site:
         key = unquote(key)
         if not first:
             where = ", ".join(str(directory) for directory in self._directories)
-            return Page(pages.runs([_listed(name, run) for name, run in runs.items()], where), refresh_s=_LIST_S)
+            return Page(pages.runs(self._list(runs), where), refresh_s=_LIST_S)
         if first == "joined":
             return self._joined(runs, query)
         if first in ("run", "features", "factors") and key in runs:
@@ -112,6 +115,27 @@ class Site:
             one_line(name if names.count(name) == 1 else str(path)): path
             for name, path in zip(names, found, strict=True)
         }
+
+    def _list(self, runs: Mapping[str, Path]) -> list[Listed]:
+        """Every run with its verdict; those that take long, or while a page is made, with what the run said last."""
+        free = self._lock.acquire(blocking=False)
+        try:
+            until = time.monotonic() + _VERDICTS_S if free else 0.0
+            return [_listed(name, run, lambda path: self._verdict(path, until)) for name, run in runs.items()]
+        finally:
+            if free:
+                self._lock.release()
+
+    def _verdict(self, directory: Path, until: float) -> str | None:
+        """The first sentence of the verdict, made now only `until` that time of the monotonic clock."""
+        stamp, sentence = self._verdicts.get(directory, (None, ""))
+        if stamp == (now := _stamp([directory])):
+            return sentence
+        if time.monotonic() >= until:
+            return None
+        sentence = verdict.model_of(directory, series=False).verdict.sentence
+        self._verdicts[directory] = (now, sentence)
+        return sentence
 
     def _made(self, key: Hashable, directories: Sequence[Path], make: Callable[[], str]) -> str:
         """The page that `key` names, of the runs in `directories`. Raises _Busy."""
@@ -202,18 +226,20 @@ def _has_features(directory: Path) -> bool:
     return any(name.startswith(PREFIX) for name in reader.workloads(directory))
 
 
-def _listed(name: str, directory: Path) -> Listed:
+def _listed(name: str, directory: Path, verdict_of: Callable[[Path], str | None]) -> Listed:
     try:
         now = reader.status(_checked(directory))
         features = _has_features(directory)
         running = lock.held(directory)
+        # A run that goes on says what it does, and a page of features has no ranking.
+        sentence = None if running or features or not now.visits_done else verdict_of(directory)
     except StrataError as error:
         return _unreadable(name, str(error))
     except Exception as error:  # noqa: BLE001 - one run that cannot be read must not remove the list of the others
         return _unreadable(name, f"it cannot be read ({type(error).__name__}: {error}); restore it from a copy.")
     ended = now.visits_done >= now.visits_planned
     state = "running" if running else "ended" if ended else "stopped"
-    said = f"in quarantine: {now.quarantined}" if now.quarantined else now.decision or ""
+    said = f"in quarantine: {now.quarantined}" if now.quarantined else sentence or now.decision or ""
     return Listed(name, now.name, state, now.visits_done, now.visits_planned, said, features)
 
 

@@ -8,7 +8,7 @@ import platform
 import re
 from pathlib import Path
 
-from strata.errors import CommandFailed, Refused
+from strata.errors import CommandFailed, LabUnavailable
 from strata.hosts.local import LocalHost
 from strata.hosts.process import Started
 from strata.lab import qemu
@@ -28,15 +28,15 @@ _PROBE_FAILED = re.compile(
 
 
 def version(marker: str) -> str:
-    """The first line of its --version. Raises Refused when there is no QEMU, or what has its name says no version."""
+    """The first line of its --version. Raises LabUnavailable without QEMU, or when its namesake says no version."""
     try:
         said = LocalHost(marker).run(Command((qemu.PROGRAM, "--version"), timeout_s=30.0)).stdout.partition("\n")[0]
     except CommandFailed as error:
-        raise Refused(qemu.reasons_against(None, emulated=True)) from error
+        raise LabUnavailable(qemu.reasons_against(None, emulated=True)) from error
     try:
         qemu.version(said)
     except ValueError as error:
-        raise Refused(
+        raise LabUnavailable(
             f"the {qemu.PROGRAM} that is first in PATH is no QEMU: asked for its version it says '{said}'; take it out "
             "of PATH, or install the package qemu-system-x86."
         ) from error
@@ -56,7 +56,7 @@ def sandbox(marker: str, now: tuple[int, int]) -> list[str]:
 def accelerator(clock: Clock, image: Image, marker: str) -> Accel:
     """KVM where it carries the kernel of `image` to its end, else emulation. Tried once per kernel of this machine.
 
-    Raises Refused when there is no QEMU.
+    Raises LabUnavailable when there is no QEMU.
     """
     if clock == "virtual" or not os.access(_KVM, os.R_OK | os.W_OK):
         return "tcg"
@@ -74,7 +74,7 @@ def accelerator(clock: Clock, image: Image, marker: str) -> Accel:
 def bare_accelerator(marker: str) -> Accel:
     """KVM where it carries a machine's firmware and a boot sector to their end, else emulation: it needs no lab.
 
-    Raises Refused when there is no QEMU.
+    Raises LabUnavailable when there is no QEMU.
     """
     version(marker)
     return "kvm" if os.access(_KVM, os.R_OK | os.W_OK) and carries_out(marker, "kvm") else "tcg"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strata.errors import Refused, StrataError
+from strata.errors import LabUnavailable, Refused, StrataError
 from strata.hosts.base import Host
 from strata.lab import bootstrap, contents, kernel, root, sources, squashfs, zfs
 from strata.lab import cache as caches
@@ -120,7 +120,7 @@ def find(spec: LabSpec, cache: Path) -> Image:
     """The newest whole image of `spec`, else one that has more features, of those one with the fewest.
 
     A kernel that is named is also that of a release whose own it is. It cannot be removed while this process runs.
-    Raises Refused with the command to type when there is none.
+    Raises LabUnavailable with the command to type when there is none, Refused while it is being built.
     """
     there = _newest(spec, cache, or_more=True)
     if there is not None:
@@ -129,12 +129,12 @@ def find(spec: LabSpec, cache: Path) -> Image:
     for directory in caches.labs(cache):
         damage = _damage(directory)
         if damage is not None and _fits(directory, spec, or_more=True):
-            raise Refused(f"the lab of {spec} is damaged: {_damaged(directory, damage, spec)}")
+            raise LabUnavailable(f"the lab of {spec} is damaged: {_damaged(directory, damage, spec)}")
     begun = caches.building(cache, spec.key).exists()
     if begun and caches.held(cache):
         raise Refused(f"the lab of {spec} is being built now; wait for it.")
     what = "is half built" if begun else "is not built"
-    raise Refused(f"the lab of {spec} {what}; type `{spec.command}`.")
+    raise LabUnavailable(f"the lab of {spec} {what}; type `{spec.command}`.")
 
 
 def check(image: Image) -> None:

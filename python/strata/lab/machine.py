@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from strata.errors import BadInput, HostLost, Problem, Refused
+from strata.errors import BadInput, HostLost, LabUnavailable, Problem, Refused
 from strata.hosts import messages, ports, ssh
 from strata.hosts.base import Interruption
 from strata.hosts.local import MARK
@@ -101,7 +101,8 @@ class Added:
 def saved(spec: MachineSpec, marker: str, progress: Progress, interruption: Interruption | None = None) -> SavedState:
     """Boots and saves the machine unless it is there already, beside its image.
 
-    Raises Refused (no QEMU or an old one, too little memory or room), HostLost (it did not come up), Interrupted.
+    Raises LabUnavailable (no QEMU or an old one, too little memory), Refused (too little room),
+    HostLost (it did not come up), Interrupted.
     """
     spec = replace(spec, accel="tcg") if spec.clock == "virtual" else spec
     said = emulator.version(marker)
@@ -110,7 +111,7 @@ def saved(spec: MachineSpec, marker: str, progress: Progress, interruption: Inte
     if shutil.which("setpriv") is None:
         reasons.append("setpriv is missing, by which QEMU ends when Strata is killed; install util-linux.")
     if reasons:
-        raise Refused(reasons)
+        raise LabUnavailable(reasons)
     more = guests.carried(spec.image, spec.engine) if spec.guests else None
     initrd = initramfs.of(spec.image, spec.engine.read_bytes(), more, reached=spec.clock == "real")
     key = qemu.key(spec, said, _cpu_model(), initrd, _sizes(spec))
@@ -215,12 +216,12 @@ def _cpu_model() -> str:
 def resume(saved: SavedState, marker: str, directory: Path, seed: int = 1) -> Machine:
     """A machine that runs, its clock set (real) and its random generator fed again: from `seed` on the virtual clock.
 
-    `directory` exists and is ours: disk files, pipes and the console lie there. Raises Refused (no memory any more),
-    HostLost.
+    `directory` exists and is ours: disk files, pipes and the console lie there. Raises HostLost, and
+    LabUnavailable (no memory any more).
     """
     reasons = qemu.reasons_against_memory(saved.spec, emulator.available_memory())
     if reasons:
-        raise Refused(reasons)
+        raise LabUnavailable(reasons)
     if not saved.directory.exists():
         raise HostLost("the saved state of the lab machine was removed meanwhile; start again, which makes it again.")
     version = qemu.version(saved.qemu)

@@ -20,7 +20,7 @@ from strata.campaign.source import did_you_mean, listed
 from strata.errors import BadInput, Problem
 from strata.lab import model_file
 from strata.model import Command, Disk, WriteCache
-from strata.units import format_size, human_size
+from strata.units import format_size, human_number, human_size
 
 _BY_ROLE = {"hdd": "hdd-7200", "ssd": "ssd-sata", "nvme": "nvme"}
 
@@ -286,8 +286,9 @@ def served_by(model: DiskModel, mips: int = USUAL_MIPS, cost_us: float | None = 
     if least_us >= _TIMES * added_us * slower:
         return said
     return (
-        f"{said}; a fast disk (its shortest request, {request}, takes {least_us:.3g} us), and the machine's processor "
-        f"adds some {added_us * slower:g} us in all to each request, and serves some {most / slower:,.0f} a second"
+        f"{said}; a fast disk (its shortest request, {request}, takes {human_number(least_us)} us), and the machine's "
+        f"processor adds some {added_us * slower:g} us in all to each request, and serves some {most / slower:,.0f} a "
+        "second"
     )
 
 

@@ -22,7 +22,7 @@ def render(found: Advice, wanted: Sequence[str]) -> str:
     if found.conflicts:
         lines += _nobody(found)
     elif found.choice is None:
-        lines += ["Nothing measured has all that is required, so nothing is said of speed. These could be measured:"]
+        lines += ["No measured stack meets all requirements, so none is ranked by speed. These could be measured:"]
         lines += _fitting(found.unmeasured)
         lines += _published(found.published)
     else:
@@ -32,6 +32,18 @@ def render(found: Advice, wanted: Sequence[str]) -> str:
         lines += _briefly(found.ruled_out) if len(found.ruled_out) > _FEW else _each(found.ruled_out)
     lines += _machines(found.machines)
     return "\n".join(lines) + "\n"
+
+
+def headline(found: Advice) -> str:
+    """Return one sentence: the best stack that meets all requirements, or that there is none."""
+    if found.choice is None:
+        measured = "measured " if found.unmeasured else ""
+        return f"No {measured}stack meets all requirements."
+    choice = found.choice.judged.stack
+    if others := [text for text in found.tied if text != choice]:
+        named = ", ".join(others[:_FEW]) + (f" and {len(others) - _FEW} more" if len(others) > _FEW else "")
+        return f"Of the stacks that meet all requirements, {choice} leads; the data do not show it to beat {named}."
+    return f"Best of the stacks that meet all requirements: {choice}."
 
 
 def _choice(found: Advice, choice: Candidate) -> list[str]:
@@ -46,18 +58,18 @@ def _choice(found: Advice, choice: Candidate) -> list[str]:
         lines += [f"  {answer.requirement}: {answer.why} [{answer.basis}]" for answer in choice.judged.answers]
     lines += _risks(choice.judged)
     if found.others:
-        lines += ["", "The rest that has all that is required, against it:"]
+        lines += ["", "The other stacks that meet all requirements, against it:"]
         for place, other in enumerate(found.others, start=2):
             lines += _other(place, other)
         lines += ["", _price(found.others[0])]
     if found.unmeasured:
-        lines += ["", "Has all that is required too, and no figure is known of:"]
+        lines += ["", "These meet all requirements too, and were not measured:"]
         lines += _fitting(found.unmeasured)
     lines += _published(found.published)
     what = f"{shlex.quote(str(found.run))} {shlex.quote(choice.judged.stack)}"
     lines += [
         "",
-        "What is [documented] nobody has tried here.",
+        "What is marked [documented] was not tried here.",
         f"Build it: strata recipe {what} --as shell --map ROLE=/dev/disk/by-id/...",
     ]
     return lines
@@ -108,8 +120,8 @@ def _published(found: Sequence[Elsewhere]) -> list[str]:
 
 
 def _other(place: int, other: Candidate) -> list[str]:
-    shown = "" if other.shown else ", which the data do not show to be a difference"
-    lines = [f"  {place}. {other.judged.stack}: {_ratio(other.ratio)} as good{shown}"]
+    shown = "" if other.shown else "; the data do not show a difference"
+    lines = [f"  {place}. {other.judged.stack}: {_score(other.ratio)}{shown}"]
     lines += [f"       + {_trade(trade)}" for trade in other.better]
     lines += [f"       - {_trade(trade)}" for trade in other.worse]
     beyond = ", ".join(f"{name} [{basis}]" for name, basis in other.beyond.items())
@@ -170,16 +182,17 @@ def _risks(judged: Judged) -> list[str]:
 
 def _trade(trade: Tradeoff) -> str:
     once = ", one visit" if trade.figure.low is None or trade.of_choice.low is None else ""
+    how = "better" if trade.ratio > 1 else "worse"
     return (
-        f"{trade.metric} under {trade.workload}: {number(trade.ratio)} x as good "
-        f"({number(trade.figure.point)} against {number(trade.of_choice.point)}{once})"
+        f"{trade.metric} under {trade.workload} is {how}: {number(trade.figure.point)}, of the choice "
+        f"{number(trade.of_choice.point)} (ratio {number(max(trade.ratio, 1 / trade.ratio))}{once})"
     )
 
 
-def _ratio(ratio: Estimate | None) -> str:
+def _score(ratio: Estimate | None) -> str:
     if ratio is None:
-        return "not known to be"
+        return "how its score compares is not known"
     if ratio.low is None or ratio.high is None:
-        return f"{number(ratio.point)} x"
+        return f"scores {number(ratio.point)} times what the choice does"
     point, span = with_interval(ratio.point, ratio.low, ratio.high)
-    return f"{point} x ({span})"
+    return f"scores {point} times what the choice does ({span})"

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from strata.analysis.between import Comparison, Table, Turn
+from strata.analysis.between import Cell, Comparison, Table, Turn
+from strata.analysis.compare import Decision
 from strata.analysis.estimate import Estimate
 from strata.analysis.studies import Held, Retried, under
-from strata.report.numbers import number, scale_of, with_interval
+from strata.report.numbers import number, percent, scale_of, with_interval
 from strata.units import count
 
 _CHANGES = {
     "turned": "the other way round now",
-    "no longer shown": "shown before, and not now",
-    "newly shown": "shown now, and not before",
+    "no longer shown": "a difference in the first run only",
+    "newly shown": "a difference in the second run only",
 }
+_DECISIONS: Mapping[Decision, str] = {
+    "better": "better",
+    "worse": "worse",
+    "equivalent": "unchanged",
+    "undecided": "undecided",
+}
+_NAMED = 3  # changes that the first sentence names; the tables have all
 _AGREEMENTS = {
     "same": "the same way here",
     "turned": "THE OTHER WAY ROUND here",
@@ -28,20 +36,45 @@ _TOGETHER = "  All intervals hold together at the confidence of the run (Bonferr
 
 def of_runs(found: Comparison, first: str, second: str, *, everything: bool) -> str:
     """`first`, `second`: what the runs are called. `everything`: also the metrics that do not decide."""
-    common = count(len(found.stacks), "common stack")
-    lines = [f"{second} against {first}, {common}. Ratios above 1: better in {second}."]
+    lines = [
+        _summary(found, second),
+        "",
+        f"{second} against {first}, {count(len(found.stacks), 'common stack')}.",
+        f"Ratios above 1: better in {second}. Each interval holds by itself at {found.confidence:.0%} confidence.",
+    ]
     for table in found.tables:
         if table.decides or everything:
             lines += ["", *_table(table, first, second)]
     for places in found.places:
-        moved = [(stack, was, now) for stack, was, now in places.rows if was != now]
-        lines += [
-            "",
-            f"Places under {places.workload}:" if moved else f"Every stack kept its place under {places.workload}.",
-        ]
-        lines += [f"  {was} -> {now}  {stack}" for stack, was, now in moved]
+        moved = [f"  {was} -> {now}  {stack}" for stack, was, now in places.rows if stack in places.shown]
+        title = "Places under" if moved else "No change of place is shown under"
+        lines += ["", f"{title} {places.workload}{':' if moved else '.'}", *moved]
     lines += ["", *_turns(found.turns, first, second)]
     return "\n".join([*lines, *(f"Note: {note}" for note in found.notes)]) + "\n"
+
+
+def _summary(found: Comparison, second: str) -> str:
+    """Return one sentence: which figures that decide changed, which did not, and of which the runs show neither."""
+    figures = [(table, cell) for table in found.tables if table.decides for cell in table.cells]
+    if not figures:
+        return "No figure that decides can be compared; the notes below say why."
+    parts = [
+        _changed([(table, cell) for table, cell in figures if cell.change == change], _DECISIONS[change])
+        for change in ("better", "worse")
+    ]
+    same, undecided = (sum(cell.change == change for _, cell in figures) for change in ("equivalent", "undecided"))
+    parts += [f"{same} unchanged (within {percent(found.within)})"] if same else []
+    parts += [f"{undecided} undecided (too few visits, or too wide an interval)"] if undecided else []
+    told = "; ".join(part for part in parts if part)
+    return f"In {second}, of {count(len(figures), 'figure')} that decide{'s' if len(figures) == 1 else ''}: {told}."
+
+
+def _changed(figures: Sequence[tuple[Table, Cell]], how: str) -> str:
+    if not figures:
+        return ""
+    named = ", ".join(f"{cell.stack} under {table.workload}" for table, cell in figures[:_NAMED])
+    others = f" and {count(len(figures) - _NAMED, 'other')}" if len(figures) > _NAMED else ""
+    return f"{len(figures)} {how} ({named}{others})"
 
 
 def of_study(found: Sequence[Held], title: str, source: str, left_out: Sequence[str]) -> str:
@@ -84,15 +117,21 @@ def _table(table: Table, first: str, second: str) -> list[str]:
     )
     title = f"{table.workload}, {table.metric.name} ({scale.unit}, {table.metric.better} is better)"
     rows = [
-        (number(scale.of(cell.first)), number(scale.of(cell.second)), _ratio(cell.ratio), cell.stack)
+        (
+            number(scale.of(cell.first)),
+            number(scale.of(cell.second)),
+            _ratio(cell.ratio),
+            _DECISIONS[cell.change],
+            cell.stack,
+        )
         for cell in table.cells
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return [
         title,
         *(
-            f"  {was:>{widths[0]}} -> {now:>{widths[1]}}  {ratio:{widths[2]}}  {stack}"
-            for was, now, ratio, stack in rows
+            f"  {was:>{widths[0]}} -> {now:>{widths[1]}}  {ratio:{widths[2]}}  {change:{widths[3]}}  {stack}"
+            for was, now, ratio, change, stack in rows
         ),
     ]
 

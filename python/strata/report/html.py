@@ -17,6 +17,7 @@ class Choosing:
     """What helps to choose and to build, beside the figures; each as a terminal shows it."""
 
     features: Matrix | None = None
+    headline: str = ""  # of the advice; it leads the page where there is one
     advice: str = ""
     recipe: str = ""
     recipe_of: str = ""  # the stack

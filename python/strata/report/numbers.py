@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median_low
 
+from strata.units import human_number
+
 MISSING = "–"
 MINUS = "−"
 
@@ -107,4 +109,4 @@ def percent(fraction: float | None) -> str:
         return "> 99.9 %"
     if 0 < fraction < 0.001:
         return "< 0.1 %"
-    return f"{fraction * 100:.3g} %".replace("-", MINUS)
+    return f"{human_number(fraction * 100)} %".replace("-", MINUS)

@@ -12,11 +12,12 @@ import pytest
 
 from strata import published, workloads
 from strata.advice import requirements
-from strata.advice.advise import Advice, Candidate, advise
+from strata.advice.advise import Advice, Candidate, Tradeoff, advise
 from strata.advice.elsewhere import elsewhere
 from strata.advice.judge import Answer, Judged, features, judge
 from strata.advice.requirements import Requirements, described, with_flags
 from strata.advice.tried import Tried, tried
+from strata.analysis.estimate import Estimate
 from strata.analysis.noise import Noise
 from strata.campaign import parse_stacks
 from strata.errors import BadInput
@@ -531,7 +532,7 @@ def test_stacks_that_the_data_do_not_tell_apart_are_offered_together() -> None:
 def test_without_figures_nothing_is_said_of_speed() -> None:
     found = advise([stack("disk | btrfs"), stack("disk | ext4")], {}, read("needs: [snapshot]"), drivers(), KNOWN)
     assert found.choice is None and [each.stack for each in found.unmeasured] == ["disk | btrfs"]
-    assert "nothing is said of speed" in report.render(found, [])
+    assert "none is ranked by speed" in report.render(found, [])
 
 
 # ---------------------------------------------------------------- what studies found
@@ -657,3 +658,28 @@ def test_every_claim_is_of_a_layer_an_argument_and_a_feature_that_there_are() ->
                 assert set(wanted) <= set(params[name].choices), (each.layer, name)
         assert each.source
     assert {claim.feature for claim in KNOWN.claims} <= set(KNOWN.features)
+
+
+def test_a_trade_names_both_figures_and_which_way_it_goes() -> None:
+    figure, of_choice = Estimate(12.5, 12.0, 13.0, 3, ""), Estimate(1.47, 1.4, 1.5, 3, "")
+    trade = Tradeoff("fio/randread", "lat_ms", 0.117, figure, of_choice)
+    assert report._trade(trade) == "lat_ms under fio/randread is worse: 12.5, of the choice 1.47 (ratio 8.55)"
+    better = dataclasses.replace(trade, ratio=2.0, figure=of_choice, of_choice=figure)
+    assert "is better: 1.47, of the choice 12.5 (ratio 2.00)" in report._trade(better)
+
+
+def test_a_score_is_named_as_a_score() -> None:
+    assert report._score(Estimate(0.5, 0.4, 0.6, 3, "")) == "scores 0.500 times what the choice does (0.400 to 0.600)"
+    assert report._score(None) == "how its score compares is not known"
+
+
+def test_the_headline_is_the_best_stack_that_meets_the_requirements() -> None:
+    judged = Judged("disk | zfs", (), ())
+    best = Candidate(judged, None, True, (), (), {})
+    found = Advice("run", best, (), ("disk | zfs",), (), (), (), (), (), {})
+    assert report.headline(found) == "Best of the stacks that meet all requirements: disk | zfs."
+    tied = dataclasses.replace(found, tied=("disk | zfs", "disk | btrfs"))
+    assert report.headline(tied).endswith("disk | zfs leads; the data do not show it to beat disk | btrfs.")
+    assert report.headline(dataclasses.replace(found, choice=None)) == "No stack meets all requirements."
+    unmeasured = dataclasses.replace(found, choice=None, unmeasured=(judged,))
+    assert report.headline(unmeasured) == "No measured stack meets all requirements."

@@ -106,3 +106,24 @@ def test_the_same_workload_with_other_arguments_is_not_compared() -> None:
     found = between.runs(one, two)
     assert {table.workload for table in found.tables} == {TIME.text}
     assert any("other arguments" in note for note in found.notes)
+
+
+def test_places_that_noise_exchanged_are_not_shown() -> None:
+    first = exact({"a": [100.0, 110.0, 90.0], "b": [99.0, 109.0, 89.0], "c": [10.0, 10.1, 9.9]})
+    later = exact({"a": [99.0, 109.0, 89.0], "b": [100.0, 110.0, 90.0], "c": [10.0, 10.1, 9.9]})
+    (places,) = between.runs(first, later).places
+    assert places.rows == (("a", 1, 2), ("b", 2, 1), ("c", 3, 3))
+    assert places.shown == ()
+    faster = exact({"a": [100.0, 110.0, 90.0], "b": [99.0, 109.0, 89.0], "c": [400.0, 401.0, 399.0]})
+    assert between.runs(first, faster).places[0].shown == ("a", "b", "c"), "c passed both, and they stayed as they were"
+
+
+def test_a_figure_is_judged_against_its_earlier_self() -> None:
+    first = exact(
+        {"up": [10.0, 10.1, 9.9], "down": [10.0, 10.1, 9.9], "same": [10.0, 10.01, 9.99], "loud": [10, 20, 5]}
+    )
+    later = exact({"up": [20.0, 20.1, 19.9], "down": [5.0, 5.1, 4.9], "same": [10.0, 10.01, 9.99], "loud": [9, 22, 6]})
+    changes = {cell.stack: cell.change for cell in between.runs(first, later).tables[0].cells}
+    assert changes == {"up": "better", "down": "worse", "same": "equivalent", "loud": "undecided"}
+    few = exact({"up": [20.0, 20.1]})
+    assert between.runs(first, few).tables[0].cells[0].change == "undecided", "two visits show nothing"

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from strata.analysis import rank
 from strata.analysis.verdict import probability
+
+from .noisy_views import exact
 
 
 @pytest.mark.parametrize(
@@ -19,3 +22,8 @@ from strata.analysis.verdict import probability
 )
 def test_a_chance_is_never_shown_as_larger_than_it_is(chance: float, said: str) -> None:
     assert probability(chance) == said
+
+
+def test_a_large_lead_is_written_without_an_exponent() -> None:
+    view = exact({"fast": [22320.0, 22300.0, 22340.0], "slow": [150.0, 150.2, 149.8]})
+    assert "150 times (150 to 150 times) as fast as" in rank.rank(view).sentences[0]

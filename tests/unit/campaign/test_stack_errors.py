@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from strata import layers
 from strata.campaign import parse_stacks
 from strata.errors import BadInput, Problem
 
@@ -184,3 +187,26 @@ def test_a_mistake_in_a_level_points_into_the_level() -> None:
     assert "a level cannot use another factor" in problem.message
     (problem,) = problems("disk | $hosts", host=["ext4"])
     assert problem.message == "there is no factor 'hosts' (did you mean 'host'?); the factors are host"
+
+
+def refusal(expression: str) -> str:
+    """What the catalogue of Strata itself has against it; "" for nothing."""
+    try:
+        parse_stacks(expression, layers.catalogue())
+    except BadInput as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("below", ["disk", "disk | ext4", "disk | xfs", "disk | zfs", "disk | lvm", "disk | vm"])
+def test_a_layer_to_put_between_can_stand_there(below: str) -> None:
+    for above in sorted(layers.catalogue()):
+        advice = re.search("put (.*) between them", refusal(f"{below} | {above}"))
+        for name in re.split(", | or ", advice[1]) if advice else ():
+            said = refusal(f"{below} | {name} | {above}")
+            assert " sits on " not in said and "needs a layer below" not in said, said
+
+
+def test_a_volume_of_zfs_is_suggested_on_zfs_alone() -> None:
+    assert "zvol" not in refusal("disk | ext4 | bcache")
+    assert "put zvol between them" in refusal("disk | zfs | bcache")

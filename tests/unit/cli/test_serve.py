@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import queue
 import sqlite3
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.cli import serve
+from strata.cli import serve, verdict
 from strata.cli.serve import Site
 from strata.errors import StoreError
 from strata.hosts.web import Page
@@ -136,3 +137,19 @@ def test_what_nobody_foresaw_in_one_run_leaves_the_list(runs: Path, monkeypatch:
     monkeypatch.setattr(reader, "status", odd)
     page = Site([runs]).answer("/", {})
     assert page.status == 200 and "RecursionError: too deep" in page.body and 'href="/run/two"' in page.body
+
+
+def test_the_list_shows_the_verdict_of_each_run(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(runs / "one", "INSERT INTO event (at, kind, text, signature) VALUES (9, 'decision', 'all are done', x'')")
+    sentence = verdict.model_of(runs / "one").verdict.sentence
+    site = Site([runs])
+    body = site.answer("/", {}).body
+    assert html.escape(sentence) in body and "all are done" not in body
+    monkeypatch.setattr(serve.verdict, "model_of", None)
+    assert site.answer("/", {}).body == body, "made once"
+
+
+def test_the_list_does_not_wait_for_verdicts(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(runs / "one", "INSERT INTO event (at, kind, text, signature) VALUES (9, 'decision', 'all are done', x'')")
+    monkeypatch.setattr(serve, "_VERDICTS_S", 0.0)
+    assert "all are done" in Site([runs]).answer("/", {}).body

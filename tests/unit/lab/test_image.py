@@ -57,8 +57,9 @@ def test_a_lab_is_found_by_what_it_is_made_of(tmp_path: Path) -> None:
 
 def test_without_a_lab_the_command_to_type_is_said(tmp_path: Path) -> None:
     lab(tmp_path, "aaaa", LabSpec(12))
-    with pytest.raises(Refused, match=r"is not built; type `strata lab build --debian 13 --with zfs`"):
+    with pytest.raises(Refused, match=r"is not built; type `strata lab build --debian 13 --with zfs`") as refused:
         image.find(SPEC, tmp_path)
+    assert refused.value.exit_code == 4, "no data are in danger"
     with pytest.raises(Refused, match="is not built"):
         image.find(SPEC, tmp_path / "none")
 

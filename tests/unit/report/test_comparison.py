@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from strata.analysis.between import Cell, Comparison, Places, Table, Turn
 from strata.analysis.estimate import Estimate
 from strata.analysis.studies import Claimed, Held, Retried
@@ -20,10 +22,10 @@ FOUND = Comparison(
     stacks=("a", "b"),
     tables=(
         Table("fio/rand", IOPS, True,
-              (Cell("a", 100.0, 200.0, ratio(2.0, 1.8, 2.2)), Cell("b", 50.0, 25.0, ratio(0.5)))),
+              (Cell("a", 100.0, 200.0, ratio(2.0, 1.8, 2.2), "better"), Cell("b", 50.0, 25.0, ratio(0.5)))),
         Table("fio/rand", LATENCY, False, (Cell("a", 1.0, 0.5, ratio(2.0, 1.9, 2.1)),)),
     ),
-    places=(Places("fio/rand", (("a", 1, 2), ("b", 2, 1))),),
+    places=(Places("fio/rand", (("a", 1, 2), ("b", 2, 1)), ("a", "b")),),
     turns=(Turn("fio/rand", "a", "b", ratio(2.0, 1.5, 2.5), ratio(0.5, 0.4, 0.6), "turned"),),
     notes=("Only in one: c.",),
 )  # fmt: skip
@@ -31,10 +33,43 @@ FOUND = Comparison(
 
 def test_the_metric_that_decides_is_shown_and_the_others_when_asked_for() -> None:
     text = comparison.of_runs(FOUND, "runs/x", "runs/y", everything=False)
-    assert "100 -> 200 2.00 x (1.80 to 2.20) a" in " ".join(text.split())
+    assert "100 -> 200 2.00 x (1.80 to 2.20) better a" in " ".join(text.split())
     assert "one visit: no interval" in text
     assert "lat_ms" not in text
     assert "lat_ms" in comparison.of_runs(FOUND, "runs/x", "runs/y", everything=True)
+
+
+def test_the_first_sentence_says_what_changed_what_did_not_and_what_is_undecided() -> None:
+    cells = (
+        Cell("a", 1.0, 2.0, ratio(2.0, 1.8, 2.2), "better"),
+        Cell("b", 2.0, 1.0, ratio(0.5, 0.4, 0.6), "worse"),
+        Cell("c", 1.0, 1.0, ratio(1.0, 0.99, 1.01), "equivalent"),
+        Cell("d", 1.0, 1.0, ratio(1.0, 0.5, 2.0)),
+    )
+    made = replace(FOUND, tables=(Table("fio/rand", IOPS, True, cells), Table("fio/rand", LATENCY, False, cells)))
+    assert comparison.of_runs(made, "runs/x", "runs/y", everything=True).partition("\n")[0] == (
+        "In runs/y, of 4 figures that decide: 1 better (a under fio/rand); 1 worse (b under fio/rand); "
+        "1 unchanged (within 3 %); 1 undecided (too few visits, or too wide an interval)."
+    )
+
+
+def test_runs_without_a_figure_to_compare_say_so_first() -> None:
+    text = comparison.of_runs(replace(FOUND, tables=(), places=()), "runs/x", "runs/y", everything=False)
+    assert text.startswith("No figure that decides can be compared; ")
+
+
+def test_of_many_changes_the_first_sentence_names_some() -> None:
+    cells = tuple(Cell(name, 1.0, 2.0, ratio(2.0, 1.8, 2.2), "better") for name in "abcde")
+    made = replace(FOUND, tables=(Table("w", IOPS, True, cells),))
+    text = comparison.of_runs(made, "runs/x", "runs/y", everything=False)
+    assert "5 better (a under w, b under w, c under w and 2 others)." in text.partition("\n")[0]
+
+
+def test_a_change_of_place_that_is_not_shown_is_not_listed() -> None:
+    places = replace(FOUND.places[0], shown=())
+    text = comparison.of_runs(replace(FOUND, places=(places,)), "runs/x", "runs/y", everything=False)
+    assert "1 -> 2" not in text
+    assert "No change of place is shown under fio/rand." in text
 
 
 def test_what_moved_and_what_turned() -> None:

@@ -96,7 +96,15 @@ def test_a_column_is_written_alike_unless_it_spans_too_much() -> None:
 
 @pytest.mark.parametrize(
     ("fraction", "text"),
-    [(0.95, "95 %"), (0.03, "3 %"), (0.9999, "> 99.9 %"), (0.0001, "< 0.1 %"), (0.0, "0 %"), (None, MISSING)],
+    [
+        (0.95, "95 %"),
+        (0.03, "3 %"),
+        (0.9999, "> 99.9 %"),
+        (0.0001, "< 0.1 %"),
+        (0.0, "0 %"),
+        (12.34, "1,230 %"),
+        (None, MISSING),
+    ],
 )
 def test_percent(fraction: float | None, text: str) -> None:
     assert percent(fraction) == text

@@ -269,6 +269,12 @@ def test_what_helps_to_choose_joins_the_page_and_is_inert(ordinary: ReportModel,
         assert absent not in page
 
 
+def test_the_best_stack_that_meets_the_requirements_leads_the_page(ordinary: ReportModel, page: str) -> None:
+    seen = "".join(Reader(html.render(ordinary, html.Choosing(headline="Best that fits: x.", advice="x"))).text)
+    assert seen.index("Best that fits: x.") < seen.index(f"Without the requirements: {ordinary.verdict.sentence}")
+    assert "Without the requirements" not in page
+
+
 def test_json_is_strict(ordinary: ReportModel) -> None:
     def refuse(text: str) -> None:
         raise AssertionError(text)

@@ -63,8 +63,9 @@ def test_what_layers_keep_in_memory_is_refused_before_boot(stack: str, tmp_path:
     asked = campaigns.from_expressions(
         [stack], ["null"], layers=layers.catalogue(), workloads=workloads.catalogue(), read_file=str
     )
-    with pytest.raises(Refused, match="lie in the memory of the lab machine"):
+    with pytest.raises(Refused, match="lie in the memory of the lab machine") as refused:
         in_lab.opened(replace(asked, testbed=Testbed("lab", clock="virtual")), tmp_path, "u", None, lambda line: None)
+    assert refused.value.exit_code == 4, "no data are in danger"
     large = replace(asked, testbed=Testbed("lab", clock="virtual", memory_bytes=64 << 30))
     in_lab.opened(large, tmp_path, "u", None, lambda line: None)
 

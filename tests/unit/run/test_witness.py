@@ -43,7 +43,7 @@ def test_the_sum_of_three_logs_is_no_figure() -> None:
     """As limit(read_iops=3000) | warm(2) printed it, when fio had appended the logs of its rehearsals."""
     result = judged(iops=9001.0)
     assert result.outcome is Outcome.INVALID and result.figures == {"iops": 9001.0}
-    assert "9001 IOPS" in (result.reason or "") and "3.00 times" in (result.reason or "")
+    assert "9,001 IOPS" in (result.reason or "") and "3.00 times" in (result.reason or "")
     assert "its own program counted" in (result.reason or "")
     assert judged(iops=9001.0, cut_s=5.0).outcome is Outcome.INVALID
     assert "the disks counted" in (judged(iops=9001.0, program=None).reason or "")

@@ -58,6 +58,9 @@ pub fn run(request: &Request) -> Result<u8, String> {
         terminal::say_json(&create(request, &directory, &checked.program)?)?;
         return Ok(0);
     }
+    if !request.json {
+        checked.warnings.iter().for_each(|warning| terminal::warn(warning));
+    }
     let report = execute(request, &directory, checked, Kernel, block_signals)?;
     if request.json {
         terminal::say_json(&report)?;

@@ -40,10 +40,7 @@ impl Resolver<'_> {
         let seconds = match (options.seconds, run) {
             (Some(seconds), _) => Some(seconds),
             (None, Some(seconds)) => seconds,
-            (None, None) => {
-                self.error(Span::default(), "The file has no run command; add one, or say how long with --seconds.");
-                return None;
-            }
+            (None, None) => self.seconds_without_run(),
         };
         Some(Program {
             dialect: self.dialect,
@@ -54,6 +51,17 @@ impl Resolver<'_> {
             seconds,
             events_per_s,
         })
+    }
+
+    /// Most of filebench's own files have no run command: there the user types it.
+    fn seconds_without_run(&mut self) -> Option<u64> {
+        let seconds = self.seconds(None);
+        let end = seconds.map_or("until its threads are done".to_owned(), |seconds| format!("for {seconds} s"));
+        self.warn(
+            Span::default(),
+            format!("The file has no run command, so it runs {end}; add one, or use --seconds."),
+        );
+        seconds
     }
 
     pub(super) fn resolved_events(&mut self) -> u64 {

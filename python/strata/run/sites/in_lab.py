@@ -13,7 +13,7 @@ from pathlib import Path
 
 from strata import layers
 from strata.campaign import Campaign
-from strata.errors import BadInput, CommandFailed, GuestLost, HostLost, Refused, VisitFailed
+from strata.errors import BadInput, CommandFailed, GuestLost, HostLost, LabUnavailable, Refused, VisitFailed
 from strata.hosts.base import Host, Interruption
 from strata.hosts.local import LocalHost, engine_path
 from strata.hosts.served import ServedHost
@@ -120,11 +120,11 @@ class LabSites:
         return any(models.reasons_against_null_blk(model) for model in self.models.values())
 
     def describe(self, facts: Facts) -> Facts:
-        """Raises Refused when the machine cannot have disks of these models."""
+        """Raises LabUnavailable when the machine cannot have disks of these models."""
         state = next(iter(self._saved.values()))
         virtual = self.testbed.clock == "virtual"
         if virtual and (reasons := self._reasons_against_kernel(facts)):
-            raise Refused(reasons)
+            raise LabUnavailable(reasons)
         modelled = tuple(
             text
             for role, model in self.models.items()
@@ -162,7 +162,7 @@ class LabSites:
     def site(self, stack: Stack, disks: Sequence[Disk], attempt: int, seed: int) -> Iterator[Site]:
         taken = _taken(stack, disks)
         if self.testbed.clock == "virtual" and (reasons := models.reasons_against(taken, self.testbed.memory_bytes)):
-            raise Refused(reasons)
+            raise LabUnavailable(reasons)
         directory = self.work / str(attempt)
         directory.mkdir(mode=0o700, parents=True)
         guest_number = layout.guest_count(stack, layers.drivers())
@@ -272,7 +272,7 @@ class LabSites:
                 image.check(found)
             for other in self._saved.values():
                 if reason := alike.reason_against_both(found, other.spec.image):
-                    raise Refused(reason)
+                    raise LabUnavailable(reason)
             clock = self.testbed.clock
             self._saved[variant] = machine.saved(
                 MachineSpec(
@@ -295,7 +295,7 @@ class LabSites:
 def opened(
     campaign: Campaign, work: Path, uuid: str, interruption: Interruption | None, progress: Callable[[str], None]
 ) -> LabSites:
-    """Raises BadInput for a disk model that is none, Refused for disks that this lab cannot have."""
+    """Raises BadInput for a disk model that is none, LabUnavailable for disks that this lab cannot have."""
     virtual = campaign.testbed.clock == "virtual"
     chosen = {
         role: replace(model, write_cache=spec.write_cache or model.write_cache)
@@ -306,12 +306,12 @@ def opened(
     reasons = [reason for model in chosen.values() for reason in models.reasons_against_clock(model, virtual)]
     if virtual:
         if all(_needs_another_machine(stack) for stack in campaign.stacks):
-            raise Refused(BY_INSTRUCTIONS)
+            raise LabUnavailable(BY_INSTRUCTIONS)
         each = [(_disks(campaign, stack), _kept_bytes(stack)) for stack in campaign.stacks]
         disks, kept = max(each, key=lambda pair: models.memory_bytes(*pair))
         reasons += models.reasons_against(disks, campaign.testbed.memory_bytes, kept)
     if reasons:
-        raise Refused(reasons)
+        raise LabUnavailable(reasons)
     return LabSites(
         testbed=campaign.testbed,
         features=lab_features.of_machine(campaign),
@@ -333,7 +333,7 @@ def _clock_caveats(testbed: Testbed) -> tuple[str, ...]:
 def check_models(campaign: Campaign, chosen: Mapping[str, DiskModel]) -> None:
     """By the engine, which knows what has to hold for several values of a model together, and for the disk's size.
 
-    Raises Refused with every problem.
+    Raises LabUnavailable with every problem.
     """
     host, reasons = LocalHost("disk-models"), []
     for role, model in chosen.items():
@@ -341,7 +341,7 @@ def check_models(campaign: Campaign, chosen: Mapping[str, DiskModel]) -> None:
         said = host.run(Command(argv, timeout_s=120.0, stdin=json.dumps(model.document))).stdout
         reasons += [f"the disk model {model.name}, for {role}: {line}." for line in said.splitlines()]
     if reasons:
-        raise Refused(reasons)
+        raise LabUnavailable(reasons)
 
 
 def random_rates(disk: bounds.ServedDisk, span_bytes: int) -> bounds.Rates:

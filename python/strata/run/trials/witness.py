@@ -12,6 +12,7 @@ from strata.model import Metric, Outcome
 from strata.planning.layout import Layout
 from strata.run.trials import model_bounds
 from strata.run.trials.trial import Trial
+from strata.units import human_number
 
 # A figure may be this many times what was counted.
 _MOST = 1.05
@@ -71,7 +72,8 @@ def _grew(trial: Trial, counter: str) -> bool:
 def _invalid(trial: Trial, primary: Metric, claimed: float, counted: float, who: str) -> Trial:
     times = f"{claimed / counted:.2f} times as many" if counted else "more"
     reason = (
-        f"{primary.name} {(trial.figures or {})[primary.name]:.6g} {primary.unit} would be {claimed / _MIB:.1f} MiB in "
+        f"{primary.name} {human_number((trial.figures or {})[primary.name], 6)} {primary.unit} would be "
+        f"{claimed / _MIB:.1f} MiB in "
         f"{(trial.pattern.seconds if trial.pattern else 0) - trial.cut_s:.1f} s, {times} as the "
         f"{counted / _MIB:.1f} MiB that {who}; {_THEN}"
     )
