@@ -82,9 +82,9 @@ def parse_percent(text: str) -> float:
     return fraction
 
 
-def format_percent(fraction: float) -> str:
-    """The shortest exact text: 0.8 is "80%"."""
-    return f"{_plain(Decimal(repr(fraction)) * 100)}%"
+def format_percent(fraction: float, sign: str = "%") -> str:
+    """The shortest exact text: 0.8 is "80%". `sign`: " %" in a sentence."""
+    return f"{_plain(Decimal(repr(fraction)) * 100)}{sign}"
 
 
 def _plain(number: Decimal) -> str:
@@ -113,6 +113,13 @@ def human_size(size_bytes: float) -> str:
             break
         value, unit = value / 1024, bigger
     return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def percent(fraction: float, sign: str = " %") -> str:
+    """For people, two digits or whole: "0.4 %", "3 %", "12 %", "140 %". A setting is exact: `format_percent`."""
+    value = 100 * fraction
+    text = f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
+    return f"{text}{sign}"
 
 
 def count(amount: int, noun: str, plural: str | None = None) -> str:

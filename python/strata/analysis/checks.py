@@ -13,8 +13,10 @@ from strata.analysis.cells import Array, usable
 from strata.analysis.engines import unlike_work
 from strata.analysis.scale import primary_table
 from strata.analysis.student import f_tail, t_two_sided
-from strata.analysis.verdict import FEWEST_VISITS, listed, percent
+from strata.analysis.verdict import FEWEST_VISITS
 from strata.model import Outcome, TrialResult, View, WorkloadView
+from strata.text import some_of
+from strata.units import format_percent, percent
 
 LARGE_SPREAD = 0.10  # coefficient of variation over visits
 OUTLIER_Z = 3.5  # modified z score (Iglewicz and Hoaglin, "How to detect and handle outliers", ASQC, 1993)
@@ -106,9 +108,9 @@ def _peeked(view: View) -> Iterator[Caution]:
             None,
             None,
             f"Figures had been seen before the number of rounds was fixed: {seen}. The stated confidence of "
-            f"{percent(view.rule.confidence)} is that of a number fixed beforehand, the same for every stack; adding, "
-            "or ending, when something shows finds differences too often. For a claim that must hold, start a new run "
-            "with that many rounds from the start.",
+            f"{format_percent(view.rule.confidence, ' %')} is that of a number fixed beforehand, the same for every "
+            "stack; adding, or ending, when something shows finds differences too often. For a claim that must hold, "
+            "start a new run with that many rounds from the start.",
         )
 
 
@@ -145,9 +147,9 @@ def _rebuilt(view: View) -> Iterator[Caution]:
                 "rebuilt",
                 stacks[0] if len(stacks) == 1 else None,
                 workload.text,
-                f"In {len(over)} of {len(trials)} trials under {workload.text} ({listed(stacks)}) the rebuild was over "
-                "before the trial was: their figures are of a rebuilding stack in part only. Give the rebuild more to "
-                "do (larger disks, fill), or make the trial shorter.",
+                f"In {len(over)} of {len(trials)} trials under {workload.text} ({some_of(stacks)}) the rebuild was "
+                "over before the trial was: their figures are of a rebuilding stack in part only. Give the rebuild "
+                "more to do (larger disks, fill), or make the trial shorter.",
             )
 
 
@@ -168,7 +170,7 @@ def _few(view: View) -> Iterator[Caution]:
             "few",
             few[0] if len(few) == 1 else None,
             None,
-            f"Fewer than {FEWEST_VISITS} visits of {listed(few)} have figures: intervals are very wide or missing. "
+            f"Fewer than {FEWEST_VISITS} visits of {some_of(few)} have figures: intervals are very wide or missing. "
             f"Run again with --{view.testbed.repeats} 5.",
         )
 
@@ -273,7 +275,7 @@ def _outliers(away: Array, usual: float, name: str, workload: WorkloadView, exac
     limit = max(OUTLIER_Z * scale / 0.6745, math.log1p(OUTLIER_GAP))
     far = [number for number in range(away.size) if abs(away[number]) > limit]
     if far:
-        which = listed([str(number + 1) for number in far])
+        which = some_of([str(number + 1) for number in far])
         worst = max(far, key=lambda number: abs(float(away[number])))
         size = percent(abs(math.expm1(float(away[worst]))))
         side = "better" if away[worst] > 0 else "worse"
@@ -399,7 +401,7 @@ def _flagged(view: View) -> Iterator[Caution]:
                     flag,
                     stacks[0] if len(stacks) == 1 else None,
                     workload.text,
-                    f"{len(marked)} of {len(trials)} trials under {workload.text} ({listed(stacks)}) {meaning}.",
+                    f"{len(marked)} of {len(trials)} trials under {workload.text} ({some_of(stacks)}) {meaning}.",
                 )
 
 
@@ -413,7 +415,7 @@ def _pressure(view: View) -> Iterator[Caution]:
                 "pressure",
                 stacks[0] if len(stacks) == 1 else None,
                 workload.text,
-                f"In {len(pressed)} of {len(trials)} trials under {workload.text} ({listed(stacks)}) tasks waited for "
+                f"In {len(pressed)} of {len(trials)} trials under {workload.text} ({some_of(stacks)}) tasks waited for "
                 f"a processor more than {LARGE_PRESSURE_PCT:.0f} % of the time, up to {_most(pressed):.0f} %. The "
                 "processor, not the storage, may be what was measured: stop other work, or give it more processors.",
             )

@@ -34,10 +34,10 @@ from strata.report.model import (
     Verdict,
     Warned,
 )
-from strata.report.numbers import MISSING, Scale, percent, scale_of
+from strata.report.numbers import MISSING, Scale, scale_of
 from strata.report.sections import workload_sections
 from strata.text import cleaned
-from strata.units import count, human_time
+from strata.units import count, format_percent, human_time
 
 if TYPE_CHECKING:  # the analysis is heavy to import, and only its results are needed here
     from strata.analysis.checks import Caution
@@ -397,7 +397,7 @@ def _failed(view: View) -> tuple[Failure, ...]:
 
 
 def _sure(view: View) -> str:
-    return percent(view.rule.confidence)
+    return format_percent(view.rule.confidence, " %")
 
 
 def _method(view: View, ranking: Ranking, keys: Mapping[str, str], weights: Sequence[float] | None) -> tuple[Fact, ...]:
@@ -414,7 +414,8 @@ def _method(view: View, ranking: Ranking, keys: Mapping[str, str], weights: Sequ
         Fact("How stacks are compared", ranking.method),
         Fact(
             "As good as each other",
-            f"Stacks whose scores are shown to be within {percent(view.rule.within)} (`within` in the campaign).",
+            f"Stacks whose scores are shown to be within {format_percent(view.rule.within, ' %')} "
+            "(`within` in the campaign).",
         ),
         Fact("What confidence means", _MODEL_CONFIDENCE)
         if view.rule.design == "adaptive"
