@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from strata.analysis import basis, certified, instruments
-from strata.analysis.additive import Ints, Posterior
+from strata.analysis.additive import MAIN, Ints, Posterior
 from strata.analysis.belief import FEWEST_VISITS, WIDENING, Belief, visits_to_go
 from strata.analysis.cells import unlog
 from strata.analysis.compare import Decision
@@ -243,7 +243,7 @@ def _certified(fresh: Sequence[certified.Block], lead: str, tied: Sequence[str])
 
 def _method(posterior: Posterior, view: View) -> str:
     shape = posterior.layout
-    mains = [name for name, kind in zip(shape.names, shape.kinds, strict=True) if kind.start == 0.15]
+    mains = [name for name, kind in zip(shape.names, shape.kinds, strict=True) if kind.name == MAIN.name]
     factors = f"of {some_of(mains)} and their pairs" if mains else "without factors"
     own = float(posterior.spreads[-1])
     return (
