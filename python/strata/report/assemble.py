@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from strata.model import Event, Metric, Outcome, View
+from strata.model.flags import FLAGS
 from strata.report import graphs, machine, tables
 from strata.report.model import (
     VERSION,
@@ -49,16 +50,7 @@ if TYPE_CHECKING:  # the analysis is heavy to import, and only its results are n
 MOST_WORKLOADS = 4  # with a column in the ranking
 RATIO = Metric("ratio", "ratio", "higher")
 
-_FLAGS = {
-    "extended": "The figure had not settled in the usual time, so the trial was run again, twice as long.",
-    "unsteady": "The figure still rose, fell or swung at the end of the trial: it was kept, but it is less sure.",
-    "cache": "A cache in memory decided the figure, or could have: few of the bytes reached the disks.",
-    "cached": "Memory can hold the data set, or could not be cleared before: part of the figure is memory.",
-    "limit": "More passed than the limit that the stack asks for allows: the notes of the trial say how much.",
-    "unsafe": "By documents the stack can lose writes that it has acknowledged, by a power cut or one failed device: "
-    "the notes of the trial say how.",
-    "memory": "Almost no bytes reached the disk: this is the speed of memory, not of the stack.",
-}
+_FLAGS = {flag.name: flag for flag in FLAGS}
 _MODEL_CONFIDENCE = (
     "P is what the model and the figures say together, widened until simulated campaigns kept the error that is "
     "stated. It speaks of this machine, these workloads and this day, not of other hardware; and of stacks never built "
@@ -350,19 +342,23 @@ def _unsafe(view: View, ranking: Ranking, risks: Mapping[str, Sequence[Documente
 
 
 def _flags(view: View) -> tuple[Flag, ...]:
-    marked: dict[str, list[str]] = {}
+    """Return the flags of the run's trials, the gravest first; those without an entry in the table last."""
+    stacks: dict[str, list[str]] = {name: [] for name in _FLAGS}
     for trial in view.trials:
         for flag in trial.flags:
-            marked.setdefault(flag, []).append(trial.stack)
+            stacks.setdefault(flag, []).append(trial.stack)
     return tuple(
         Flag(
-            flag,
-            _FLAGS.get(flag, "A mark that this version of Strata has no explanation for."),
-            len(stacks),
-            f"{len(stacks):,} of {count(len(view.trials), 'trial')}",
-            tuple(dict.fromkeys(stacks)),
+            name,
+            f"{_FLAGS[name].sentence} {_FLAGS[name].advice}"
+            if name in _FLAGS
+            else "This version of Strata has no explanation for this flag.",
+            len(flagged),
+            f"{len(flagged):,} of {count(len(view.trials), 'trial')}",
+            tuple(dict.fromkeys(flagged)),
         )
-        for flag, stacks in marked.items()
+        for name, flagged in stacks.items()
+        if flagged
     )
 
 
