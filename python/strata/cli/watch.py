@@ -217,7 +217,7 @@ class _Picture:
         except Interrupted:
             raise
         except Exception:  # noqa: BLE001 - a fault of the display must not end the run
-            self._ranking = ["is unknown; see `strata verdict` when the run has ended"]
+            self._ranking = ["ranking unavailable; see `strata verdict` when the run has ended"]
         ended = self._clock()
         self._rank_at = ended + max(_RANKING_EVERY_S, (ended - began) / _RANKING_SHARE)
 

@@ -134,8 +134,7 @@ class Mailbox:
         """Awaits the answer, at most `timeout_s` of virtual time, which is translated generously into ours.
 
         Raises HostLost when the machine is gone, does not answer, or `wake` can be read: a guest that runs cannot be
-        distinguished
-         anything. The machine is of no more use then and every later call says the same.
+        sent anything. The machine is of no more use then and every later call says the same.
         """
         answer = bytearray()
         while True:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from strata.model import Stack
 
-# What lies here is memory, whatever a workload does to get past the page cache.
+# What lies here is memory, whatever a workload does to bypass the page cache.
 MEMORY = frozenset({"tmpfs", "ramfs"})
 
 

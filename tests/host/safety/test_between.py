@@ -153,7 +153,7 @@ def test_what_holds_a_device_is_no_stray_and_ends_with_its_owner(machine: Machin
     device = machine.device(64)
     script = (
         "import sys, time; from strata.hosts.local import LocalHost; from strata.model import Disk; "
-        "from strata.run import claims; host = LocalHost('owner'); "
+        "from strata.run.safety import claims; host = LocalHost('owner'); "
         "held = claims.held(host, [Disk('disk', 0, sys.argv[1])]); held.__enter__(); "
         "assert host.end_strays('owner') == []; print('ready', flush=True); time.sleep(300)"
     )

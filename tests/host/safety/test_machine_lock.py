@@ -78,7 +78,7 @@ def test_the_second_waits_and_names_the_first(folder: str, served: Host, first: 
 
 def test_one_that_was_killed_keeps_nobody_waiting(folder: str) -> None:
     code = (
-        "import sys, time; from strata.hosts.local import LocalHost; from strata.run import machine_lock\n"
+        "import sys, time; from strata.hosts.local import LocalHost; from strata.run.sites import machine_lock\n"
         "with machine_lock.held(LocalHost('0' * 32), 'the run in /a', print, sys.argv[1]):\n"
         "    print('held', flush=True); time.sleep(600)"
     )
