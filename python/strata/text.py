@@ -1,8 +1,8 @@
-"""Make text from a run directory, a program or a stranger safe to show. Pure.
+"""Write lists of names for people, and make foreign text safe to show. Pure.
 
-Such text can hold control characters, which drive a terminal (OSC 52 writes the clipboard), bidirectional overrides,
-which reorder a line, and characters that show as nothing, which hide. Each is replaced by its escape, such as `\\x1b`
-or `\\u202e`, so that nothing acts and nothing is hidden.
+Text from a run directory, a program or a stranger can hold control characters, which drive a terminal (OSC 52 writes
+the clipboard), bidirectional overrides, which reorder a line, and characters that show as nothing, which hide. Each is
+replaced by its escape, such as `\\x1b` or `\\u202e`, so that nothing acts and nothing is hidden.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ _BLANK = (
     (0xE0000, 0xE0FFF),  # tags and variation selectors; what is not assigned there is ignored too
 )
 _BLANKS = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in _BLANK) + "]")
+_NAMED = 4  # more names than this are counted
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
@@ -49,6 +50,19 @@ def one_line(text: str) -> str:
 def visible_but_coloured(text: str) -> str:
     """Return `text` as `visible` does, except that sequences which only set colour and weight stay."""
     return "".join(part if number % 2 else visible(part) for number, part in enumerate(_COLOUR.split(text)))
+
+
+def listed(names: Iterable[str], last: str = "and") -> str:
+    """Return "a", "a and b", "a, b and c"; "" for none. `last`: the word before the last name, "or" for a choice."""
+    words = list(names)
+    return f" {last} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return what `listed` does; of more names than four the first three and a count: "a, b, c and 7 others"."""
+    if len(names) > _NAMED:
+        return listed([*names[: _NAMED - 1], f"{len(names) - _NAMED + 1} others"])
+    return listed(names)
 
 
 def cleaned(data: T) -> T:

@@ -82,9 +82,9 @@ def parse_percent(text: str) -> float:
     return fraction
 
 
-def format_percent(fraction: float) -> str:
-    """The shortest exact text: 0.8 is "80%"."""
-    return f"{_plain(Decimal(repr(fraction)) * 100)}%"
+def format_percent(fraction: float, sign: str = "%") -> str:
+    """The shortest exact text: 0.8 is "80%". `sign`: " %" in a sentence."""
+    return f"{_plain(Decimal(repr(fraction)) * 100)}{sign}"
 
 
 def _plain(number: Decimal) -> str:
@@ -119,6 +119,13 @@ def human_number(value: float, digits: int = 3) -> str:
     """For people, rounded to `digits` significant digits and never with an exponent: "22,300", "1.5", "0.00012"."""
     text = f"{Decimal(f'{value:.{digits - 1}e}'):,f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def percent(fraction: float, sign: str = " %") -> str:
+    """For people, two digits or whole: "0.4 %", "3 %", "12 %", "140 %". A setting is exact: `format_percent`."""
+    value = 100 * fraction
+    text = f"{value:.0f}" if abs(value) >= 10 else human_number(value, 2)
+    return f"{text}{sign}"
 
 
 def count(amount: int, noun: str, plural: str | None = None) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from strata.model import Kind
-from strata.text import as_json, cleaned, one_line, visible, visible_but_coloured
+from strata.text import as_json, cleaned, listed, one_line, some_of, visible, visible_but_coloured
 
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp", "Cn", "Co"}
 # Default_Ignorable_Code_Point of Unicode as far as it is printable by category, and a pattern of no dot.
@@ -85,3 +85,10 @@ def test_every_text_of_nested_data_is_cleaned() -> None:
     data = Outer(Inner(bad, (bad, "plain")), {bad: [Inner(bad, ())]}, Kind.BLOCK, None)
     assert cleaned(data) == Outer(Inner(good, (good, "plain")), {good: [Inner(good, ())]}, Kind.BLOCK, None)
     assert cleaned(data).kind is Kind.BLOCK
+
+
+def test_names_are_listed_for_people() -> None:
+    names = ["a", "b", "c", "d", "e"]
+    assert [listed(names[:many]) for many in range(4)] == ["", "a", "a and b", "a, b and c"]
+    assert listed(iter(names), "or") == "a, b, c, d or e"
+    assert [some_of(names[:4]), some_of(names)] == ["a, b, c and d", "a, b, c and 2 others"]

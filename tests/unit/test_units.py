@@ -19,6 +19,7 @@ from strata.units import (
     parse_percent,
     parse_size,
     parse_time,
+    percent,
 )
 
 PATIENT = settings(deadline=None)  # how long an example takes says nothing on a busy machine
@@ -120,6 +121,11 @@ def test_not_times(text: str) -> None:
 def test_percentages(text: str, fraction: float, printed: str) -> None:
     assert parse_percent(text) == fraction
     assert format_percent(fraction) == printed
+
+
+def test_a_setting_is_printed_exactly_and_a_measured_share_is_rounded() -> None:
+    assert [format_percent(0.975, " %"), format_percent(0.999, " %")] == ["97.5 %", "99.9 %"]
+    assert [percent(share) for share in (0.004, 0.03, 0.1234, 1.4)] == ["0.4 %", "3 %", "12 %", "140 %"]
 
 
 @pytest.mark.parametrize("text", ["", "%", "80", "101%", "-1%", "x"])

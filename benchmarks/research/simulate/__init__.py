@@ -2,7 +2,7 @@
 
     python -m benchmarks.research.simulate --stacks 100 --campaigns 200 --seed 1 --noise realistic --json
 
-Nothing here is measured: `truth` invents stacks, `strata.analysis.noise` invents how machines misbehave, and every
+Nothing here is measured: `truth` invents stacks, `benchmarks.research.noise` invents how machines misbehave, and every
 strategy is run on the same campaigns. `benchmarks.research.replay` does the same with a stored data set in their place.
 
     truth     stacks of a factorial campaign, and a machine that pretends to measure them

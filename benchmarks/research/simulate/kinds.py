@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from benchmarks.research.noise import Noise
 from benchmarks.research.simulate.ours import MARGIN, MOST_VISITS_PER_STACK
 from benchmarks.research.simulate.truth import SET_UP_S, TRIAL_S, Truth, truth_of
 
 from strata.analysis.additive import Array
 from strata.analysis.modelled import ranking
-from strata.analysis.noise import Noise
 from strata.analysis.reliability import in_doubt
 from strata.design import adaptive
 from strata.model import Metric, Outcome, Rule, TrialResult, View, WorkloadView

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+from benchmarks.research.noise import Noise
 
 from strata.analysis.additive import Array, Ints
-from strata.analysis.noise import Noise
 
 LEVELS = {30: (5, 3, 2), 100: (5, 5, 2, 2), 300: (5, 5, 4, 3)}  # of the factors, for each number of stacks
 TRIAL_S, SET_UP_S = 60.0, 20.0

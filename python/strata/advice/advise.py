@@ -20,12 +20,12 @@ from strata.analysis.cells import usable
 from strata.analysis.estimate import Estimate
 from strata.analysis.instruments import instrument_in, only
 from strata.analysis.rank import Ranking, Row
-from strata.analysis.verdict import listed
 from strata.errors import BadInput
 from strata.model import Kind, LayerDriver, Metric, Stack, View
 from strata.probes import PREFIX
 from strata.published import Study
 from strata.published.documented import Documents
+from strata.text import some_of
 
 _CAN_BE_BUILT = "can be built here"
 _CAN_BE_DEPLOYED = "can be deployed"
@@ -179,8 +179,8 @@ def _shares(view: View, weights: Sequence[float]) -> str:
     known = list(zip((load.text for load in view.workloads), weights, strict=True))
     counted = [f"{text} weighs {weight:g}" for text, weight in known if weight]
     left = [text for text, weight in known if not weight]
-    nothing = f"; {listed(left)} {'weighs' if len(left) == 1 else 'weigh'} nothing" if left else ""
-    return f"In the score {listed(counted)}{nothing}."
+    nothing = f"; {some_of(left)} {'weighs' if len(left) == 1 else 'weigh'} nothing" if left else ""
+    return f"In the score {some_of(counted)}{nothing}."
 
 
 def _weighed(view: View, weights: Mapping[str, float]) -> list[float]:

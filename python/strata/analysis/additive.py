@@ -40,19 +40,21 @@ ITERATIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A prior for the spread of effects of one kind: as if `weight` effects of spread `usual` had been seen."""
+class EffectKind:
+    """The prior for the spread of effects of one kind: as if `weight` effects of spread `usual` had been observed."""
 
+    name: str
     usual: float
     weight: float
     start: float
     floor: float = 0.0
 
 
-MAIN = Kind(usual=0.12, weight=1.0, start=0.15)
-PAIR = Kind(usual=0.05, weight=3.0, start=0.05)
-RESIDUAL = Kind(usual=0.035, weight=8.0, start=0.04, floor=0.02)
-ALONE = Kind(usual=0.25, weight=4.0, start=0.3, floor=0.02)  # the residual where there are no factors
+MAIN = EffectKind("factor", usual=0.12, weight=1.0, start=0.15)
+PAIR = EffectKind("pair of factors", usual=0.05, weight=3.0, start=0.05)
+RESIDUAL = EffectKind("stack", usual=0.035, weight=8.0, start=0.04, floor=0.02)
+# The residual where there are no factors.
+ALONE = EffectKind("stack without factors", usual=0.25, weight=4.0, start=0.3, floor=0.02)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,9 @@ class Layout:
 
     columns: Array  # stacks x effects, 0 or 1
     term: Ints  # of each effect: which term (factor, or pair of factors) it belongs to
-    kinds: tuple[Kind, ...]  # of each term
+    kinds: tuple[EffectKind, ...]  # of each term
     names: tuple[str, ...]  # of each term
-    residual: Kind
+    residual: EffectKind
     codes: Ints  # stacks x factors: the level of each
 
 

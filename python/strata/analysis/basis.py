@@ -9,14 +9,14 @@ from strata.analysis.objective import weights_of
 from strata.analysis.rank import Ranking
 from strata.analysis.verdict import of_flagged
 from strata.model import TrialResult, View, WorkloadView
+from strata.model.flags import FLAGS
 from strata.units import count
 
-# A figure with one of these is of something else than the stack at work: of a cache, of its start, of no limit.
-DISTRUSTED = ("cache", "memory", "cached", "limit", "unsteady")
+_DISTRUSTED = [flag.name for flag in FLAGS if flag.distrusted]
 
 
 def _distrusted(trial: TrialResult) -> bool:
-    return not set(DISTRUSTED).isdisjoint(trial.flags)
+    return not set(_DISTRUSTED).isdisjoint(trial.flags)
 
 
 def checked(
@@ -67,7 +67,7 @@ def functional(found: Ranking) -> Ranking:
 
 
 def _flags_of(trials: Sequence[TrialResult]) -> list[str]:
-    return [flag for flag in DISTRUSTED if any(flag in trial.flags for trial in trials)]
+    return [flag for flag in _DISTRUSTED if any(flag in trial.flags for trial in trials)]
 
 
 def _without(view: View, weights: Sequence[float]) -> tuple[View, Sequence[float]] | None:

@@ -20,6 +20,7 @@ from strata.analysis.estimate import Estimate
 from strata.analysis.student import t_quantile
 from strata.errors import BadInput
 from strata.model import Metric, View, WorkloadView
+from strata.text import listed
 
 WELCH = "ratio of geometric means over visits of two independent runs, Welch interval on the log scale"
 
@@ -94,7 +95,7 @@ def runs(first: View, second: View) -> Comparison:
         raise BadInput(
             "these runs have no stack in common that both have figures of: "
             + "; ".join(
-                f"{view.campaign} has {listed([stack for stack in view.stacks if stack in there])}"
+                f"{view.campaign} has {listed(stack for stack in view.stacks if stack in there) or 'none'}"
                 for view, there in zip((first, second), have, strict=True)
             )
             + "; run one of them again with a stack of the other."
@@ -265,7 +266,3 @@ def _notes(first: View, second: View, common: Sequence[str]) -> list[str]:
         if other is not None and workload.text not in {each.text for each in second.workloads}:
             notes.append(f"{workload.text} and {other} have other arguments, so they are not compared.")
     return notes
-
-
-def listed(names: Sequence[str]) -> str:
-    return ", ".join(names) if names else "none"

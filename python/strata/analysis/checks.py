@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,11 @@ from strata.analysis.cells import Array, usable
 from strata.analysis.engines import unlike_work
 from strata.analysis.scale import primary_table
 from strata.analysis.student import f_tail, t_two_sided
-from strata.analysis.verdict import FEWEST_VISITS, listed, percent
+from strata.analysis.verdict import FEWEST_VISITS
 from strata.model import Outcome, TrialResult, View, WorkloadView
+from strata.model.flags import FLAGS, WARNINGS
+from strata.text import some_of
+from strata.units import format_percent, percent
 
 LARGE_SPREAD = 0.10  # coefficient of variation over visits
 OUTLIER_Z = 3.5  # modified z score (Iglewicz and Hoaglin, "How to detect and handle outliers", ASQC, 1993)
@@ -29,57 +32,21 @@ CPU_PRESSURE = "psi.cpu_some_pct"
 LARGE_PRESSURE_PCT = 10.0
 _REBUILDING = re.compile(r"\brebuilding\b")  # the condition, in the text of a stack
 
-_KINDS = (
-    "failed",
-    "invalid",
-    "halted",
-    "unsafe",
-    "limit",
-    "cache",
-    "memory",  # this one and the next: of runs stored before `cache`
-    "cached",
-    "caching",
-    "rebuilt",
-    "unsteady",
-    "drift",
-    "bimodal",
-    "outlier",
-    "spread",
-    "pressure",
-    "unlike",
-    "few",
-    "peeked",
-    "changed",
-)  # the most important first
-_FLAGS = {
-    "unsafe": "were of stacks that can lose writes which they have acknowledged, by a power cut or one failed device: "
-    "use these figures to see what safety costs, and choose another stack for data that matter",
-    "limit": "passed the limit that their stack asks for (limit not held: see the trials for how much): their figures "
-    "are of a faster stack; data that the page cache writes later are nobody's for version 1 of cgroups, so let QEMU "
-    "hold the limit (vm, qsd), boot with version 2, or use direct I/O",
-    "unsteady": "did not reach a steady state: their figures depend on when they were stopped, so let them run longer",
-    "cache": "were decided by a cache, or nothing shows that they were not: the notes of the trials say how many bytes "
-    "reached the disks; use a larger data set, or less memory",
-    "memory": "moved almost nothing to or from the device: they measured memory, not the stack; use a larger data set",
-    "cached": "had a data set that fits in memory, or memory that could not be cleared: they measured the cache in "
-    "part; use a data set of twice the memory",
-}
+_SHOWN_AT = {kind.name: place for place, kind in enumerate(WARNINGS)}
 
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """`kind` is one of: few, failed, invalid, halted, spread, outlier, bimodal, drift, unsteady, unsafe, limit,
-    cache, memory, cached, caching, rebuilt, pressure, unlike, peeked, changed; and of those that only a model has
-    (`doubts`): predicted, unexplained, noise."""
+    """One warning of a run."""
 
-    kind: str
+    kind: str  # a name of `model.flags.WARNINGS`
     stack: str | None  # None: it concerns all of them
     workload: str | None
     text: str  # sentences: what was seen, the likely cause, what to do
 
 
 def warnings(view: View) -> tuple[Caution, ...]:
-    """In the order of importance of their kinds, then of the campaign."""
+    """Return the warnings of a run, the gravest first, then in the order of the campaign."""
     found = [
         *_few(view),
         *_failed(view),
@@ -93,7 +60,12 @@ def warnings(view: View) -> tuple[Caution, ...]:
         *_peeked(view),
         *_changed(view),
     ]
-    return tuple(sorted(found, key=lambda warning: _KINDS.index(warning.kind)))
+    return gravest_first(found)
+
+
+def gravest_first(cautions: Iterable[Caution]) -> tuple[Caution, ...]:
+    """Return `cautions` in the order of the table of warnings; those of one kind stay as they are."""
+    return tuple(sorted(cautions, key=lambda caution: _SHOWN_AT[caution.kind]))
 
 
 def _peeked(view: View) -> Iterator[Caution]:
@@ -106,9 +78,9 @@ def _peeked(view: View) -> Iterator[Caution]:
             None,
             None,
             f"Figures had been seen before the number of rounds was fixed: {seen}. The stated confidence of "
-            f"{percent(view.rule.confidence)} is that of a number fixed beforehand, the same for every stack; adding, "
-            "or ending, when something shows finds differences too often. For a claim that must hold, start a new run "
-            "with that many rounds from the start.",
+            f"{format_percent(view.rule.confidence, ' %')} is that of a number fixed beforehand, the same for every "
+            "stack; adding, or ending, when something shows finds differences too often. For a claim that must hold, "
+            "start a new run with that many rounds from the start.",
         )
 
 
@@ -145,9 +117,9 @@ def _rebuilt(view: View) -> Iterator[Caution]:
                 "rebuilt",
                 stacks[0] if len(stacks) == 1 else None,
                 workload.text,
-                f"In {len(over)} of {len(trials)} trials under {workload.text} ({listed(stacks)}) the rebuild was over "
-                "before the trial was: their figures are of a rebuilding stack in part only. Give the rebuild more to "
-                "do (larger disks, fill), or make the trial shorter.",
+                f"In {len(over)} of {len(trials)} trials under {workload.text} ({some_of(stacks)}) the rebuild was "
+                "over before the trial was: their figures are of a rebuilding stack in part only. Give the rebuild "
+                "more to do (larger disks, fill), or make the trial shorter.",
             )
 
 
@@ -168,7 +140,7 @@ def _few(view: View) -> Iterator[Caution]:
             "few",
             few[0] if len(few) == 1 else None,
             None,
-            f"Fewer than {FEWEST_VISITS} visits of {listed(few)} have figures: intervals are very wide or missing. "
+            f"Fewer than {FEWEST_VISITS} visits of {some_of(few)} have figures: intervals are very wide or missing. "
             f"Run again with --{view.testbed.repeats} 5.",
         )
 
@@ -273,7 +245,7 @@ def _outliers(away: Array, usual: float, name: str, workload: WorkloadView, exac
     limit = max(OUTLIER_Z * scale / 0.6745, math.log1p(OUTLIER_GAP))
     far = [number for number in range(away.size) if abs(away[number]) > limit]
     if far:
-        which = listed([str(number + 1) for number in far])
+        which = some_of([str(number + 1) for number in far])
         worst = max(far, key=lambda number: abs(float(away[number])))
         size = percent(abs(math.expm1(float(away[worst]))))
         side = "better" if away[worst] > 0 else "worse"
@@ -389,17 +361,20 @@ def _fit(ordered: Array, floor: float) -> tuple[float, float, float, float]:
 
 
 def _flagged(view: View) -> Iterator[Caution]:
-    for flag, meaning in _FLAGS.items():
+    for flag in FLAGS:
+        if flag.name not in _SHOWN_AT:
+            continue
         for workload in view.workloads:
             trials = [trial for trial in view.trials if trial.workload == workload.text]
-            marked = [trial for trial in trials if flag in trial.flags]
+            marked = [trial for trial in trials if flag.name in trial.flags]
             if marked:
                 stacks = [stack for stack in view.stacks if any(trial.stack == stack for trial in marked)]
                 yield Caution(
-                    flag,
+                    flag.name,
                     stacks[0] if len(stacks) == 1 else None,
                     workload.text,
-                    f"{len(marked)} of {len(trials)} trials under {workload.text} ({listed(stacks)}) {meaning}.",
+                    f"{len(marked)} of {len(trials)} trials under {workload.text} ({some_of(stacks)}) are flagged "
+                    f"`{flag.name}`. {flag.sentence} {flag.advice}",
                 )
 
 
@@ -413,7 +388,7 @@ def _pressure(view: View) -> Iterator[Caution]:
                 "pressure",
                 stacks[0] if len(stacks) == 1 else None,
                 workload.text,
-                f"In {len(pressed)} of {len(trials)} trials under {workload.text} ({listed(stacks)}) tasks waited for "
+                f"In {len(pressed)} of {len(trials)} trials under {workload.text} ({some_of(stacks)}) tasks waited for "
                 f"a processor more than {LARGE_PRESSURE_PCT:.0f} % of the time, up to {_most(pressed):.0f} %. The "
                 "processor, not the storage, may be what was measured: stop other work, or give it more processors.",
             )

@@ -11,8 +11,10 @@ from strata.analysis.additive import Posterior
 from strata.analysis.belief import INTERVAL_Z, Belief, unexplained
 from strata.analysis.checks import DRIFT_RANGE, Caution
 from strata.analysis.evidence import Evidence, belief_of, evidence
-from strata.analysis.verdict import listed, of_loads, percent
+from strata.analysis.verdict import of_loads
 from strata.model import View
+from strata.text import some_of
+from strata.units import percent
 
 MANY_VISITS = 40  # of one stack: what a question may cost before it is called too fine
 
@@ -52,7 +54,7 @@ def _predicted(found: Evidence, belief: Belief, posterior: Posterior) -> Iterato
             "predicted",
             unseen[0] if one else None,
             None,
-            f"{listed(unseen)} may be among the best and {never}: what is "
+            f"{some_of(unseen)} may be among the best and {never}: what is "
             "said of it is predicted from stacks that share its parts. Run more visits before you choose it.",
         )
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from strata.analysis.estimate import Metrics, estimates
 from strata.analysis.rank import Ranking, Unranked
-from strata.analysis.verdict import listed
 from strata.model import View
 from strata.published.documented import documents
+from strata.text import some_of
 
 
 def instrument_in(stack: str) -> str | None:
@@ -52,14 +52,14 @@ def compared(found: Ranking, view: View, metrics: Metrics) -> Ranking:
         return found
     if len(held) == len(view.stacks):
         said = (
-            f"Every stack here holds an instrument ({listed(sorted(set(held.values())))}): the figures compare them, "
+            f"Every stack here holds an instrument ({some_of(sorted(set(held.values())))}): the figures compare them, "
             "and none is a choice."
         )
         return replace(found, sentences=(*found.sentences, said))
     return replace(
         found,
         unranked=(*found.unranked, *_unranked(held, view, metrics)),
-        sentences=(*found.sentences, f"Instruments, to compare with and never to choose: {listed(list(held))}."),
+        sentences=(*found.sentences, f"Instruments, to compare with and never to choose: {some_of(list(held))}."),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from strata.analysis import basis, certified, instruments
-from strata.analysis.additive import Ints, Posterior
+from strata.analysis.additive import MAIN, Ints, Posterior
 from strata.analysis.belief import FEWEST_VISITS, WIDENING, Belief, visits_to_go
 from strata.analysis.cells import unlog
 from strata.analysis.compare import Decision
@@ -25,9 +25,10 @@ from strata.analysis.rank import Ranking, Row, Unranked, rank
 from strata.analysis.reliability import failure_sentences, in_doubt
 from strata.analysis.scale import scale_sentences, without_ratio
 from strata.analysis.survivors import Standing, raced, tried
-from strata.analysis.verdict import ALONE, listed, percent, probability
+from strata.analysis.verdict import ALONE, probability
 from strata.model import View
-from strata.units import human_number
+from strata.text import some_of
+from strata.units import count, format_percent, human_number, percent
 
 BY_MODEL = "additive model of the factors, 95 % of its posterior, widened for what is estimated"
 BY_RACE = "paired within rounds, an interval that holds however often one looks"
@@ -56,12 +57,12 @@ def _behind(found: Ranking, seen: Front, view: View) -> Ranking:
     if seen.members:
         said.append("; ".join(f"{member.stack}: {member.probability:.2f}" for member in seen.members) + ".")
     if seen.without:
-        said.append(f"Without figures of all of them: {listed(seen.without)}.")
+        said.append(f"Without figures of all of them: {some_of(seen.without)}.")
     said += failure_sentences(view, seen.doubtful)
     if found.sure is not None and found.leader is not None:
         said.append(
-            f"By the primary metrics alone {found.leader} leads, P(within {percent(view.rule.within)} of the best) "
-            f"{probability(found.sure)}."
+            f"By the primary metrics alone {found.leader} leads, P(within "
+            f"{format_percent(view.rule.within, ' %')} of the best) {probability(found.sure)}."
         )
     return replace(found, best=None, undecided=False, rounds_needed=None, sentences=tuple(said))
 
@@ -169,7 +170,7 @@ def _said(
     weights: Sequence[float] | None,
 ) -> tuple[str, ...]:
     lead, rule = found.stacks[belief.chosen], view.rule
-    chance = f"P(within {percent(rule.within)} of the best) {probability(belief.sure)}"
+    chance = f"P(within {format_percent(rule.within, ' %')} of the best) {probability(belief.sure)}"
     group = [found.named(int(k)) for k in belief.tied]
     named = found.named(belief.chosen)
     alone = settled and found.eligible.size < 2
@@ -177,15 +178,16 @@ def _said(
         f"Best: {lead}. {ALONE if alone else chance + '.'}" if settled else f"Not settled: {named} leads. {chance}."
     ]
     if len(group) > 1:
-        said.append(f"Tied with best: {listed(group)}." if settled else f"May be the best: {listed(group)}.")
+        said.append(f"Tied with best: {some_of(group)}." if settled else f"May be the best: {some_of(group)}.")
     never = [
         k for k in range(len(found.stacks)) if visits[k] == 0 and found.stacks[k] not in {*found.failing, *found.vain}
     ]
     if never:
         together = float(belief.best[never].sum())
-        count = f"{len(never)} of {len(found.stacks)} stacks {'was' if len(never) == 1 else 'were'} never built"
+        were = "was" if len(never) == 1 else "were"
         said.append(
-            f"{count}. Stacks that share their parts were, and by them the chance that one of these is the best "
+            f"{len(never)} of {count(len(found.stacks), 'stack')} {were} never built. "
+            "Stacks that share their parts were, and by them the chance that one of these is the best "
             f"is {human_number(together, 2)}. This takes it that parts act alone and in pairs, plus something of a "
             "stack's own."
         )
@@ -211,17 +213,17 @@ def _certified(fresh: Sequence[certified.Block], lead: str, tied: Sequence[str])
     if block is None and fresh:
         return (
             f"Not certified: {lead} was in none of the fresh rounds, the last of which compared "
-            f"{listed(fresh[-1].stacks)}. Run it again, with these weights as its --objective if they are others: "
+            f"{some_of(fresh[-1].stacks)}. Run it again, with these weights as its --objective if they are others: "
             "stacks that lead then get fresh rounds."
         )
     if block is None or not block.complete:
         return "Not certified yet: the shortlist has had no fresh rounds."
-    rounds = f"{block.complete} fresh round{'s' if block.complete > 1 else ''}"
+    rounds = count(block.complete, "fresh round")
     if lead in block.failing:
         return f"Not certified: {lead} failed again and again in {rounds}. Find the cause before you choose it."
     if len(block.raced) < 2:
         return (
-            f"Not certified: of the shortlist ({listed(block.stacks)}) all others failed in {rounds}, so that nothing "
+            f"Not certified: of the shortlist ({some_of(block.stacks)}) all others failed in {rounds}, so that nothing "
             f"was compared with {lead}."
         )
     if block.speaks_against(lead):
@@ -230,27 +232,27 @@ def _certified(fresh: Sequence[certified.Block], lead: str, tied: Sequence[str])
             f"Take {block.leader}: these visits were chosen for nothing that they showed."
         )
     if not (block.compared and block.now.settled):
-        return f"Not certified yet: after {rounds} of the shortlist {listed(block.alive)} are left."
+        return f"Not certified yet: after {rounds} of the shortlist {some_of(block.alive)} are left."
     outside = [stack for stack in tied if stack not in block.stacks]
     rest = f" Of the {len(tied)} that tie {len(outside)} had none: for those the model alone speaks." if outside else ""
-    rest += f" Not compared, because they failed: {listed(block.failing)}." if block.failing else ""
+    rest += f" Not compared, because they failed: {some_of(block.failing)}." if block.failing else ""
     return (
-        f"Certified within the shortlist ({listed(block.raced)}): {rounds}, judged without the model, "
-        f"leave {listed(block.alive)}.{rest}"
+        f"Certified within the shortlist ({some_of(block.raced)}): {rounds}, judged without the model, "
+        f"leave {some_of(block.alive)}.{rest}"
     )
 
 
 def _method(posterior: Posterior, view: View) -> str:
     shape = posterior.layout
-    mains = [name for name, kind in zip(shape.names, shape.kinds, strict=True) if kind.start == 0.15]
-    factors = f"of {listed(mains)} and their pairs" if mains else "without factors"
+    mains = [name for name, kind in zip(shape.names, shape.kinds, strict=True) if kind.name == MAIN.name]
+    factors = f"of {some_of(mains)} and their pairs" if mains else "without factors"
     own = float(posterior.spreads[-1])
     return (
         f"Additive model {factors}, of the score of each visit with all its workloads, on logarithms, with drift and "
         f"robust noise; a stack's own part has a spread of {percent(own)}. The posterior is taken to be "
         f"{WIDENING:.2f} times as wide as computed, which simulated campaigns say is needed. Intervals hold at 95 % "
         f"one by one. Promise: the best is at most "
-        f"{percent(view.rule.within)} above the stack named, with the probability stated."
+        f"{format_percent(view.rule.within, ' %')} above the stack named, with the probability stated."
     )
 
 
@@ -308,8 +310,8 @@ def by_race(view: View, weights: Sequence[float] | None = None, metrics: Metrics
         ),
         method=(
             "Race: differences to the leader within rounds, readings far from a stack's others pulled in, intervals "
-            f"that hold however often one looks, together at {percent(rule.confidence)}. With 4 stacks or more their "
-            "spreads steady each other, which is an approximation."
+            f"that hold however often one looks, together at {format_percent(rule.confidence, ' %')}. With 4 stacks "
+            "or more their spreads steady each other, which is an approximation."
         ),
     )
 
@@ -325,25 +327,25 @@ def _race_said(
     view: View, leader: str, alive: Sequence[str], now: Standing, stacks: int, doubtful: bool
 ) -> tuple[str, ...]:
     others = [stack for stack in alive if stack != leader]
-    sure = percent(view.rule.confidence)
+    sure = format_percent(view.rule.confidence, " %")
     if now.settled:
         if not now.compared:
             return (f"Best: {leader}. {ALONE}",)
         which = "none of the stacks not set aside" if doubtful else "no stack"
-        better = f"{which} is more than {percent(view.rule.within)} better"
+        better = f"{which} is more than {format_percent(view.rule.within, ' %')} better"
         said = [f"Best: {leader}. At {sure}, {better}."]
         if others:
-            said.append(f"Tied with best: {listed([leader, *others])}.")
+            said.append(f"Tied with best: {some_of([leader, *others])}.")
         return tuple(said)
     if not now.rounds:
         built = tried(view)
         never = [stack for stack in alive if stack not in built]
-        waiting = f" {len(never)} of {stacks} stacks were never built: {listed(never)}." if never else ""
+        waiting = f" {len(never)} of {stacks} stacks were never built: {some_of(never)}." if never else ""
         return (
             f"Not settled: no round of the race has met all {stacks} stacks yet.{waiting}",
             "Run it again, with time enough, to go on.",
         )
     return (
         f"Not settled: {leader} leads after {now.rounds} rounds, and {len(others)} more may be as good.",
-        f"Left in the race: {listed([leader, *others])}. Run it again, with time enough, to go on.",
+        f"Left in the race: {some_of([leader, *others])}. Run it again, with time enough, to go on.",
     )

@@ -21,8 +21,8 @@ import numpy as np
 from strata.analysis.cells import Array, Figures, figures, usable
 from strata.analysis.objective import PROVISIONING, SPACE, Chosen, find
 from strata.analysis.reliability import in_doubt, in_vain
-from strata.analysis.verdict import listed
 from strata.model import View
+from strata.text import some_of
 
 DRAWS = 2000
 LIKELY = 0.5
@@ -123,7 +123,7 @@ def _unjudged(
     return (
         f"One visit each with a figure of {', '.join(unknown)}: nothing is known of the spread, so no chance of being "
         f"on the front is stated; {again}. By these figures alone {len(leading)} of {measured} "
-        f"measured stacks are on the front of {', '.join(names)}: {listed([each.stack for each in leading])}."
+        f"measured stacks are on the front of {', '.join(names)}: {some_of([each.stack for each in leading])}."
     )
 
 

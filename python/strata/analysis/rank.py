@@ -47,8 +47,9 @@ from strata.analysis.evidence import CERTIFYING
 from strata.analysis.objective import counted
 from strata.analysis.reliability import failure_sentences, in_doubt
 from strata.analysis.scale import primary_table, scale_sentences, score_table, without_ratio
-from strata.analysis.verdict import FEWEST_VISITS, Facts, percent, sentences
+from strata.analysis.verdict import FEWEST_VISITS, Facts, sentences
 from strata.model import View, WorkloadView
+from strata.units import format_percent
 
 NOT_VISITED = "It has not been visited yet."
 MOST_ROUNDS = 100  # beyond this, more rounds are no advice
@@ -258,7 +259,7 @@ def _method(view: View, rows: Sequence[Row]) -> str:
     return (
         f"Score: {fit}. Comparison: differences within the rounds that both stacks have, Student t"
         f"{', moderated over all pairs' if _moderated(rows) else ''}. Promise: with a confidence of "
-        f"{percent(view.rule.confidence)} the best stack is in the tied group."
+        f"{format_percent(view.rule.confidence, ' %')} the best stack is in the tied group."
     )
 
 

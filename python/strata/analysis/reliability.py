@@ -15,8 +15,8 @@ from functools import lru_cache
 
 from strata.analysis.cells import usable
 from strata.analysis.objective import counted
-from strata.analysis.verdict import listed
 from strata.model import Outcome, TrialResult, View, WorkloadView
+from strata.text import some_of
 
 TOLERATED = 0.05  # share of a stack's visits that may fail
 ERROR = 0.05
@@ -102,12 +102,12 @@ def failure_sentences(view: View, doubtful: Mapping[str, str], weights: Sequence
         causes = [f"{stack} ({why})" for stack, why in sorted(doubtful.items())]
         one = len(causes) == 1
         said.append(
-            f"Not to be chosen, because {'its' if one else 'their'} reliability is in doubt: {listed(causes)}. "
+            f"Not to be chosen, because {'its' if one else 'their'} reliability is in doubt: {some_of(causes)}. "
             "Find the cause first."
         )
     vain = [f"{stack} {how}" for stack, how in sorted(in_vain(view, weights).items()) if stack not in doubtful]
     if vain:
-        said.append(f"Not compared: {listed(vain)}.")
+        said.append(f"Not compared: {some_of(vain)}.")
     made = _visits(view, None)
     rest = [
         f"{stack} ({_share(failed, made[stack])})"
@@ -115,7 +115,7 @@ def failure_sentences(view: View, doubtful: Mapping[str, str], weights: Sequence
         if stack not in doubtful and len(failed) < len(made[stack])
     ]
     if rest:
-        said.append(f"Compared by the visits with a figure under every workload: {listed(rest)}.")
+        said.append(f"Compared by the visits with a figure under every workload: {some_of(rest)}.")
     return said
 
 
@@ -144,4 +144,4 @@ def _cause(loads: Sequence[WorkloadView], made: Sequence[TrialResult]) -> str:
         for trial in made
         if trial.outcome is Outcome.OK and math.isfinite(trial.metrics.get(primary.get(trial.workload, ""), math.nan))
     }
-    return f"no figure under {listed([text for text in primary if text not in have])}"
+    return f"no figure under {some_of([text for text in primary if text not in have])}"

@@ -17,8 +17,8 @@ import numpy as np
 from strata.analysis.cells import Array, usable
 from strata.analysis.objective import counted, weights_of
 from strata.analysis.reliability import complete_visits, in_doubt
-from strata.analysis.verdict import listed
 from strata.model import View, WorkloadView
+from strata.text import some_of
 from strata.units import human_number
 
 _SHARE_OF_SMALLEST = 0.1
@@ -66,7 +66,7 @@ def scale_sentences(view: View, weights: Sequence[float] | None = None) -> list[
             primary, one = workload.primary, len(low) == 1
             said.append(
                 f"{workload.text}: {len(low)} {'figure' if one else 'figures'} of {primary.name} "
-                f"{'is' if one else 'are'} 0 or less ({listed(sorted(set(low)))}), which has no logarithm. All are "
+                f"{'is' if one else 'are'} 0 or less ({some_of(sorted(set(low)))}), which has no logarithm. All are "
                 f"compared there by asinh(figure / {human_number(small)} {primary.unit}): for positive figures that is "
                 "their ratio, and a 0 has a place below them. No ratio is stated to a stack with such a figure."
             )

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from strata.analysis.between import Level, levels_of, listed, ratio_of
+from strata.analysis.between import Level, levels_of, ratio_of
 from strata.analysis.cells import figures, unlog, usable
 from strata.analysis.estimate import Estimate
 from strata.errors import BadInput
 from strata.model import View
+from strata.text import listed
 
 Agreement = Literal["same", "turned", "not shown here", "as good here", "no direction there"]
 

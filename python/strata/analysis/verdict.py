@@ -10,12 +10,12 @@ from statistics import median
 
 from strata.analysis.estimate import Estimate
 from strata.model import View, WorkloadView
-from strata.units import human_number, human_time
+from strata.text import some_of
+from strata.units import count, format_percent, human_number, human_time, percent
 
 _SPEED_UNITS = frozenset({"iops", "s", "ms", "us", "ns", "min", "h", "tps", "qps"})
 ALONE = "It is the only one left; nothing was compared."  # the others are set aside
 FEWEST_VISITS = 3  # of each stack, before anything is said of which is better: the spread of two is a guess
-_NAMED = 4  # more stacks than this are counted, not named
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def sentences(view: View, facts: Facts) -> tuple[str, ...]:
     elif facts.best is None and len(facts.rows) > 1:
         said.append(_what_to_do(view, facts))
     if facts.unranked and facts.rows:
-        names = listed([stack for stack, _ in facts.unranked])
+        names = some_of([stack for stack, _ in facts.unranked])
         said.append(f"Not ranked: {names}. {facts.unranked[0][1] if len(facts.unranked) == 1 else ''}".strip())
     return tuple(said)
 
@@ -63,14 +63,14 @@ def _headline(view: View, facts: Facts) -> str:
         )
     open_ones = [row[0] for row in others if row[2] in ("undecided", "better")]
     equals = [row[0] for row in others if row[2] == "equivalent"]
-    margin = percent(view.rule.within)
+    margin = format_percent(view.rule.within, " %")
     if open_ones:
-        return f"Not settled: {leader[0]} leads, but {listed(open_ones)} may be as good or better{_seen(view, facts)}."
+        return f"Not settled: {leader[0]} leads, but {some_of(open_ones)} may be as good or better{_seen(view, facts)}."
     if equals:
         worse = len(others) - len(equals)
         rest = f"; the other {worse} are worse" if worse > 1 else "; the other one is worse" if worse else ""
         return (
-            f"{listed([leader[0], *equals])} tie within {margin}{rest}{_seen(view, facts)}. "
+            f"{some_of([leader[0], *equals])} tie within {margin}{rest}{_seen(view, facts)}. "
             f"{leader[0]} has the best score, but choose among them by what else matters to you."
         )
     ratio = others[0][1]
@@ -84,13 +84,13 @@ def _seen(view: View, facts: Facts) -> str:
     visits = sorted({row[3] for row in facts.rows})
     if len(visits) > 1:
         return f" {load}, {visits[0]} to {visits[-1]} visits each"
-    return f" {load}, {visits[0]} visit{'s' if visits[0] != 1 else ''} each"
+    return f" {load}, {count(visits[0], 'visit')} each"
 
 
 def of_loads(view: View) -> str:
     """ "over 2 workloads", or "under NAME" where there is one."""
-    count = len(view.workloads)
-    return f"under {view.workloads[0].text}" if count == 1 else f"over {count} workloads"
+    loads = len(view.workloads)
+    return f"under {view.workloads[0].text}" if loads == 1 else f"over {loads} workloads"
 
 
 def _lead(view: View, ratio: Estimate) -> str:
@@ -129,8 +129,8 @@ def _what_to_do(view: View, facts: Facts) -> str:
         return f"Some stacks have fewer than two {repeats} in common with the leader: see what failed, then {race}."
     return (
         f"At the present spread even 100 {repeats} would not settle it: look at the warnings for what makes the visits "
-        f"differ, or call stacks equal that are further apart than {percent(view.rule.within)} (`within` in the "
-        "campaign file)."
+        f"differ, or call stacks equal that are further apart than {format_percent(view.rule.within, ' %')} "
+        "(`within` in the campaign file)."
     )
 
 
@@ -155,17 +155,3 @@ def of_flagged(flagged: int, trials: int, flags: Sequence[str]) -> str:
 def probability(chance: float) -> str:
     """With its sign, for `P(...)`. Rounded down, so that what falls short of a limit does not look as if it met it."""
     return "> 0.99" if chance > 0.995 else f"= {math.floor(chance * 100 + 1e-9) / 100:.2f}"
-
-
-def percent(fraction: float, sign: str = " %") -> str:
-    """Two digits, or whole: "0.4 %", "3 %", "12 %", "140 %"."""
-    value = 100 * fraction
-    text = f"{value:.0f}" if abs(value) >= 10 else human_number(value, 2)
-    return f"{text}{sign}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """ "a", "a and b", "a, b and c", "a, b, c and 7 others"."""
-    if len(names) > _NAMED:
-        return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} others"
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from strata.campaign.source import At, Problems, did_you_mean, listed
+from strata.campaign.source import At, Problems, did_you_mean
 from strata.campaign.tree import quote
 from strata.model import Param, ParamType, Value
+from strata.text import listed
 from strata.units import format_percent, format_size, format_time, parse_percent, parse_size, parse_time
 
 _ON = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}

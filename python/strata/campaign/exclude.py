@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from strata.campaign.document import Document, Path, Plain
-from strata.campaign.source import Problems, did_you_mean, listed
+from strata.campaign.source import Problems, did_you_mean
 from strata.model import Stack
+from strata.text import listed
 
 
 def remaining(

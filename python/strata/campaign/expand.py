@@ -13,9 +13,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from strata.campaign.calls import MAX_COMBINATIONS, Bound, Calls, Levels, TooMany, branches_of
-from strata.campaign.source import At, Problems, did_you_mean, listed
+from strata.campaign.source import At, Problems, did_you_mean
 from strata.campaign.tree import Arg, Chain, Choice, Named, Ref, Sum, Times, Tree, least_combinations, shown
 from strata.model import Call, Catalogue, Kind, LayerInfo, Node, Stack
+from strata.text import listed
 
 DISK = "disk"
 MAX_DISKS = 1000  # of one stack
@@ -355,10 +356,10 @@ class Expander:
                 self.problems.add(
                     at,
                     f"{info.name} cannot stand on {node.call.name}; what it holds is an argument of "
-                    f"{listed(holders).replace(' and ', ' or ')}, so write {holders[0]}({first}=...) instead",
+                    f"{listed(holders, 'or')}, so write {holders[0]}({first}=...) instead",
                 )
                 continue
-            wants = listed(_KINDS[k] for k in Kind if k in info.accepts).replace(" and ", " or ")
+            wants = listed((_KINDS[k] for k in Kind if k in info.accepts), "or")
             between = sorted(
                 name
                 for name, layer in self.layers.items()
@@ -368,7 +369,7 @@ class Expander:
                 and (not layer.needs or layer.needs in offers)
                 and (not info.needs or info.needs in offers | layer.offers)
             )
-            way = f"put {listed(between).replace(' and ', ' or ')} between them" if between else "take it out"
+            way = f"put {listed(between, 'or')} between them" if between else "take it out"
             self.problems.add(
                 at,
                 f"{info.name} sits on {wants}, but {node.call.name} gives {_KINDS[kind]}; {way}, or change the order",
@@ -394,7 +395,7 @@ class Expander:
             return True
         offering = sorted(name for name, layer in self.layers.items() if info.needs in layer.offers)
         ability = _ABILITIES.get(info.needs, f"offers {info.needs}")
-        way = listed(offering).replace(" and ", " or ") if offering else "there is none, so take it out"
+        way = listed(offering, "or") if offering else "there is none, so take it out"
         self.problems.add(at, f"{info.name} needs a layer below that {ability}: {way}")
         return False
 

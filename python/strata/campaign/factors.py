@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from strata.campaign.arguments import param_of
-from strata.campaign.source import Problems, Source, did_you_mean, listed
+from strata.campaign.source import Problems, Source, did_you_mean
 from strata.campaign.syntax import parse_arg, parse_chain, parse_value
 from strata.campaign.tree import Arg, ArgChoice, Chain, Choice, Lit, Named, Pair, Ref, Sum, Times, Tree
 from strata.errors import BadInput
 from strata.model import Param
+from strata.text import listed
 
 T = TypeVar("T")
 Site = Choice | ArgChoice

@@ -53,12 +53,13 @@ from strata.campaign.campaign import (
 from strata.campaign.document import Document, Path, read
 from strata.campaign.exclude import remaining
 from strata.campaign.factors import Linker, label
-from strata.campaign.source import At, Problems, Source, did_you_mean, listed
+from strata.campaign.source import At, Problems, Source, did_you_mean
 from strata.campaign.spelled import Spelled
 from strata.campaign.stacks import distinct, expand
 from strata.campaign.tree import Tree
 from strata.campaign.workloads import read_workload, resolve_workloads
 from strata.model import Catalogue, Rule, Stack, Testbed, WorkloadCatalogue, WriteCache
+from strata.text import listed
 from strata.units import parse_percent, parse_size, parse_time
 
 

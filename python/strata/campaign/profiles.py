@@ -16,8 +16,9 @@ from __future__ import annotations
 import re
 
 from strata.campaign.document import Document, Path, Plain
-from strata.campaign.source import Problems, Source, did_you_mean, listed
+from strata.campaign.source import Problems, Source, did_you_mean
 from strata.errors import BadInput, Problem
+from strata.text import listed
 
 KEY = "profiles"
 WHOLE = "full"  # the file as it stands, unless the file has a profile of that name

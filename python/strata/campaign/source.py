@@ -85,12 +85,6 @@ class Problems:
         raise BadInput(sorted(self.found, key=lambda p: (rank[p.where], p.line or 0, p.column or 0)))
 
 
-def listed(names: Iterable[str]) -> str:
-    """ "a, b and c", for people."""
-    words = list(names)
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
-
-
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """ " (did you mean 'ext4'?)", or nothing when no known name is close."""
     import difflib  # only where something is already wrong

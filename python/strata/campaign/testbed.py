@@ -6,8 +6,9 @@ import re
 from dataclasses import replace
 from typing import Literal
 
-from strata.campaign.source import did_you_mean, listed
+from strata.campaign.source import did_you_mean
 from strata.model import Testbed
+from strata.text import listed
 from strata.units import format_size
 
 KINDS = ("local", "lab", "ssh:HOST")
@@ -39,7 +40,7 @@ def parse_kind(text: str) -> Testbed:
     if kind == "ssh" and colon:
         return Testbed("ssh", parse_host(host))
     hint = did_you_mean(kind, ("local", "lab", "ssh")) if kind != "ssh" else ""
-    raise ValueError(f"'{text}' is no testbed{hint}; write {listed(KINDS).replace(' and ', ' or ')}")
+    raise ValueError(f"'{text}' is no testbed{hint}; write {listed(KINDS, 'or')}")
 
 
 def parse_host(text: str) -> str:

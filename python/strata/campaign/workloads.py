@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 
 from strata.campaign.calls import MAX_COMBINATIONS, Bound, Calls, TooMany, branches_of
 from strata.campaign.factors import Linker, name_sites
-from strata.campaign.source import At, Problems, Source, did_you_mean, listed
+from strata.campaign.source import At, Problems, Source, did_you_mean
 from strata.campaign.syntax import parse_chain
 from strata.campaign.tree import Arg, Choice, Named, Ref, Tree, least_combinations, quote, shown
 from strata.errors import BadInput
 from strata.model import Call, Param, WorkloadCatalogue, WorkloadInfo
+from strata.text import listed
 
 _TENANT = re.compile(r"[1-9][0-9]?")
 

@@ -43,7 +43,7 @@ def model_of(directory: Path, *, series: bool = True, weights: str | None = None
     weighed = None if weights is None else _parsed(weights, view)
     # A doubt is of what is ranked: an instrument is never the choice.
     doubted = doubts.warnings(instruments.choosable(view), weighed)
-    cautions = (*doubted, *preconditioned.warnings(view), *checks.warnings(view))
+    cautions = checks.gravest_first((*doubted, *preconditioned.warnings(view), *checks.warnings(view)))
     shown = weighed or (objective.weights_of(view) if view.rule.objective else None)
     return report.build(view, modelled.ranking(view, weighed), cautions, shown, _risks(view))
 

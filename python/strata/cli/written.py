@@ -14,10 +14,11 @@ from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.campaign import Campaign, DiskSpec
 from strata.campaign import testbed as testbeds
-from strata.campaign.source import did_you_mean, listed
+from strata.campaign.source import did_you_mean
 from strata.errors import BadInput, Problem
 from strata.model import Call, WriteCache
 from strata.run import session
+from strata.text import listed
 
 T = TypeVar("T")
 

@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strata.campaign.source import listed
 from strata.lab import models
 from strata.lab.models import DiskModel
 from strata.model import AccessPattern
+from strata.text import listed
 from strata.units import human_size
 
 # The formula is checked against the models to this (crates/disks/tests/bounds.rs).

@@ -21,8 +21,9 @@ from typing import Any, Literal, get_args
 
 from strata.campaign import document
 from strata.campaign.document import Document, Path
-from strata.campaign.source import Problems, did_you_mean, listed
+from strata.campaign.source import Problems, did_you_mean
 from strata.model import WriteCache
+from strata.text import listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,11 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from strata.campaign.source import did_you_mean, listed
+from strata.campaign.source import did_you_mean
 from strata.errors import BadInput, Problem
 from strata.lab import model_file
 from strata.model import Command, Disk, WriteCache
+from strata.text import listed
 from strata.units import format_size, human_number, human_size
 
 _BY_ROLE = {"hdd": "hdd-7200", "ssd": "ssd-sata", "nvme": "nvme"}

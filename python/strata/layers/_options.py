@@ -10,15 +10,6 @@ from strata.model import Call, Facts, Param, ParamType, Value
 Version = tuple[int, int]
 
 
-def as_typed(value: Value) -> str:
-    return str(value)
-
-
-def in_kib(value: Value) -> str:
-    """Bytes as kernels print some sizes: 65536 is "64k"."""
-    return f"{int(value) // 1024}k"
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """A mount option. It is on when its param is neither None nor False."""

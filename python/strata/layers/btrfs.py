@@ -136,14 +136,10 @@ def _arity(spec: Call, inputs: int) -> list[str]:
         fewest = PROFILES[str(profile)][0] if profile is not None else 1
         if inputs < fewest:
             reasons.append(
-                f"btrfs keeps {what} as {profile} on at least {fewest} devices and here {_count(inputs)}; "
-                f"give it {fewest} or choose another profile."
+                f"btrfs needs at least {fewest} devices to keep {what} as {profile}; got {inputs}. "
+                f"Give it {fewest}, or choose another profile."
             )
     return reasons
-
-
-def _count(n: int) -> str:
-    return "is one" if n == 1 else f"are {n}"
 
 
 def _usable(spec: Call, sizes_bytes: Sequence[int]) -> int:

@@ -230,13 +230,13 @@ class MdDriver(Driver):
         reasons = []
         if shape.members < shape.level.fewest:
             reasons.append(
-                f"md({shape.name}) takes at least {shape.level.fewest} disks beside its spares and here "
-                f"{_count(shape.members)}; give it {shape.level.fewest} or choose another level."
+                f"md({shape.name}) needs at least {shape.level.fewest} disks besides spares; "
+                f"got {shape.members}. Give it {shape.level.fewest}, or choose another level."
             )
         elif shape.name == "raid10" and shape.copies > shape.members:
             reasons.append(
-                f"md(raid10, copies={shape.copies}) takes at least {shape.copies} disks and here "
-                f"{_count(shape.members)}; give it more or ask for fewer copies."
+                f"md(raid10, copies={shape.copies}) needs at least {shape.copies} disks; "
+                f"got {shape.members}. Give it more, or ask for fewer copies."
             )
         elif shape.write_mostly >= shape.members:
             reasons.append(
@@ -431,10 +431,6 @@ def _mark(place: Place) -> str:
 def _as_mdadm_writes(uuid: str) -> str:
     digits = uuid.replace("-", "").lower()
     return ":".join(digits[at : at + 8] for at in range(0, 32, 8))
-
-
-def _count(n: int) -> str:
-    return "is one" if n == 1 else f"are {n}"
 
 
 # ---------------------------------------------------------------- room

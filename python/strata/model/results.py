@@ -30,7 +30,7 @@ class TrialResult:
     wall_s: float | None
     metrics: Mapping[str, float]
     series: Mapping[str, tuple[tuple[float, float], ...]]  # 1 s series of workload and machine figures
-    flags: tuple[str, ...]  # "unsteady", "cached", "memory" ... each explained in the report
+    flags: tuple[str, ...]  # names of `flags.FLAGS`, or those of another version
     notes: tuple[str, ...]
     number: int = 0  # of its files in samples/
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from strata.model import Event, Metric, Outcome, View
+from strata.model.flags import FLAGS
 from strata.report import graphs, machine, tables
 from strata.report.model import (
     VERSION,
@@ -34,10 +35,10 @@ from strata.report.model import (
     Verdict,
     Warned,
 )
-from strata.report.numbers import MISSING, Scale, percent, scale_of
+from strata.report.numbers import MISSING, Scale, scale_of
 from strata.report.sections import workload_sections
 from strata.text import cleaned
-from strata.units import count, human_time
+from strata.units import count, format_percent, human_time
 
 if TYPE_CHECKING:  # the analysis is heavy to import, and only its results are needed here
     from strata.analysis.checks import Caution
@@ -49,16 +50,7 @@ if TYPE_CHECKING:  # the analysis is heavy to import, and only its results are n
 MOST_WORKLOADS = 4  # with a column in the ranking
 RATIO = Metric("ratio", "ratio", "higher")
 
-_FLAGS = {
-    "extended": "The figure had not settled in the usual time, so the trial was run again, twice as long.",
-    "unsteady": "The figure still rose, fell or swung at the end of the trial: it was kept, but it is less sure.",
-    "cache": "A cache in memory decided the figure, or could have: few of the bytes reached the disks.",
-    "cached": "Memory can hold the data set, or could not be cleared before: part of the figure is memory.",
-    "limit": "More passed than the limit that the stack asks for allows: the notes of the trial say how much.",
-    "unsafe": "By documents the stack can lose writes that it has acknowledged, by a power cut or one failed device: "
-    "the notes of the trial say how.",
-    "memory": "Almost no bytes reached the disk: this is the speed of memory, not of the stack.",
-}
+_FLAGS = {flag.name: flag for flag in FLAGS}
 _MODEL_CONFIDENCE = (
     "P is what the model and the figures say together, widened until simulated campaigns kept the error that is "
     "stated. It speaks of this machine, these workloads and this day, not of other hardware; and of stacks never built "
@@ -350,19 +342,23 @@ def _unsafe(view: View, ranking: Ranking, risks: Mapping[str, Sequence[Documente
 
 
 def _flags(view: View) -> tuple[Flag, ...]:
-    marked: dict[str, list[str]] = {}
+    """Return the flags of the run's trials, the gravest first; those without an entry in the table last."""
+    stacks: dict[str, list[str]] = {name: [] for name in _FLAGS}
     for trial in view.trials:
         for flag in trial.flags:
-            marked.setdefault(flag, []).append(trial.stack)
+            stacks.setdefault(flag, []).append(trial.stack)
     return tuple(
         Flag(
-            flag,
-            _FLAGS.get(flag, "A mark that this version of Strata has no explanation for."),
-            len(stacks),
-            f"{len(stacks):,} of {count(len(view.trials), 'trial')}",
-            tuple(dict.fromkeys(stacks)),
+            name,
+            f"{_FLAGS[name].sentence} {_FLAGS[name].advice}"
+            if name in _FLAGS
+            else "This version of Strata has no explanation for this flag.",
+            len(flagged),
+            f"{len(flagged):,} of {count(len(view.trials), 'trial')}",
+            tuple(dict.fromkeys(flagged)),
         )
-        for flag, stacks in marked.items()
+        for name, flagged in stacks.items()
+        if flagged
     )
 
 
@@ -397,7 +393,7 @@ def _failed(view: View) -> tuple[Failure, ...]:
 
 
 def _sure(view: View) -> str:
-    return percent(view.rule.confidence)
+    return format_percent(view.rule.confidence, " %")
 
 
 def _method(view: View, ranking: Ranking, keys: Mapping[str, str], weights: Sequence[float] | None) -> tuple[Fact, ...]:
@@ -414,7 +410,8 @@ def _method(view: View, ranking: Ranking, keys: Mapping[str, str], weights: Sequ
         Fact("How stacks are compared", ranking.method),
         Fact(
             "As good as each other",
-            f"Stacks whose scores are shown to be within {percent(view.rule.within)} (`within` in the campaign).",
+            f"Stacks whose scores are shown to be within {format_percent(view.rule.within, ' %')} "
+            "(`within` in the campaign).",
         ),
         Fact("What confidence means", _MODEL_CONFIDENCE)
         if view.rule.design == "adaptive"

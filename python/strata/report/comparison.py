@@ -8,8 +8,8 @@ from strata.analysis.between import Cell, Comparison, Table, Turn
 from strata.analysis.compare import Decision
 from strata.analysis.estimate import Estimate
 from strata.analysis.studies import Held, Retried, under
-from strata.report.numbers import number, percent, scale_of, with_interval
-from strata.units import count
+from strata.report.numbers import number, scale_of, with_interval
+from strata.units import count, format_percent
 
 _CHANGES = {
     "turned": "the other way round now",
@@ -63,7 +63,7 @@ def _summary(found: Comparison, second: str) -> str:
         for change in ("better", "worse")
     ]
     same, undecided = (sum(cell.change == change for _, cell in figures) for change in ("equivalent", "undecided"))
-    parts += [f"{same} unchanged (within {percent(found.within)})"] if same else []
+    parts += [f"{same} unchanged (within {format_percent(found.within)})"] if same else []
     parts += [f"{undecided} undecided (too few visits, or too wide an interval)"] if undecided else []
     told = "; ".join(part for part in parts if part)
     return f"In {second}, of {count(len(figures), 'figure')} that decide{'s' if len(figures) == 1 else ''}: {told}."

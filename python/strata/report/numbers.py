@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median_low
 
-from strata.units import human_number
-
 MISSING = "–"
 MINUS = "−"
 
@@ -99,14 +97,3 @@ def places_together(points: Iterable[tuple[float, float | None, float | None]]) 
     if not known or max(sizes) > 30 * min(sizes):
         return None
     return median_low(places_for(*entry) for entry in known)
-
-
-def percent(fraction: float | None) -> str:
-    """0.123 -> "12.3 %"; a fraction that is nearly 1 or 0 keeps its distance: "> 99.9 %", "< 0.1 %"."""
-    if fraction is None or not math.isfinite(fraction):
-        return MISSING
-    if 0.999 < fraction < 1:
-        return "> 99.9 %"
-    if 0 < fraction < 0.001:
-        return "< 0.1 %"
-    return f"{human_number(fraction * 100)} %".replace("-", MINUS)

@@ -54,7 +54,6 @@ class Status:
     uuid: str
     visits_planned: int
     visits_done: int
-    visits_cut_off: int  # begun, neither ended nor lost: being measured now, or killed
     losses: int  # attempts that ended with their machine
     left_behind: int  # journaled things not undone yet
     quarantined: str | None
@@ -87,11 +86,6 @@ def _status(sql: sqlite3.Connection) -> Status:
     run = _begun(rows.one(sql, rows.Identity, "SELECT name, uuid FROM run"))
     # Not count(*) of a whole table: SQLite cannot be stopped in that, and broken pages may have no end.
     done = _count(sql, "SELECT count(DISTINCT attempt.visit) FROM ending JOIN attempt ON attempt.id = attempt")
-    cut_off = _count(
-        sql,
-        "SELECT count(*) FROM attempt "
-        "WHERE id NOT IN (SELECT attempt FROM ending) AND id NOT IN (SELECT attempt FROM lost)",
-    )
     left = _count(
         sql,
         "SELECT count(*) FROM journal WHERE undo_argv IS NOT NULL "
@@ -105,7 +99,6 @@ def _status(sql: sqlite3.Connection) -> Status:
         run.uuid,
         _visits_planned(sql),
         done,
-        cut_off,
         _count(sql, "SELECT count(*) FROM lost WHERE attempt IS NOT NULL"),
         left,
         database.quarantine(sql),

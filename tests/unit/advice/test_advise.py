@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import pytest
+from benchmarks.research.noise import Noise
 
 from strata import published, workloads
 from strata.advice import requirements
@@ -17,8 +18,6 @@ from strata.advice.elsewhere import elsewhere
 from strata.advice.judge import Answer, Judged, features, judge
 from strata.advice.requirements import Requirements, described, with_flags
 from strata.advice.tried import Tried, tried
-from strata.analysis.estimate import Estimate
-from strata.analysis.noise import Noise
 from strata.campaign import parse_stacks
 from strata.errors import BadInput
 from strata.layers import catalogue, drivers, survivable

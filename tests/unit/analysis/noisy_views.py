@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from strata.analysis.noise import Noise
+from benchmarks.research.noise import Noise
+
 from strata.design.rounds import order
 from strata.model import FailedVisit, Metric, Outcome, Rule, Skipped, TrialResult, View, WorkloadView
 

@@ -53,7 +53,7 @@ def test_peeking_after_every_visit_keeps_the_error() -> None:
     """4,000 races of two equals, looked at 40 times each; a plain t interval errs in a quarter of them."""
     runs, most = 4000, 40
     chance = np.random.default_rng(1)
-    # Skewed noise and interference, as in `analysis.noise`.
+    # Skewed noise and interference, as in `benchmarks.research.noise`.
     skewed = math.sqrt(0.6) * chance.normal(size=(2, runs, most)) - math.sqrt(0.4) * (
         chance.exponential(size=(2, runs, most)) - 1
     )

@@ -1,4 +1,4 @@
-"""Rates of error of the ranking, measured on made-up noise (`strata.analysis.noise`), against what is promised.
+"""Rates of error of the ranking, measured on made-up noise (`benchmarks.research.noise`), against what is promised.
 
     pytest tests/unit/analysis/test_calibration.py -s -m "slow or not slow"
 
@@ -12,8 +12,8 @@ import random
 from collections.abc import Callable
 
 import pytest
+from benchmarks.research.noise import Noise
 
-from strata.analysis.noise import Noise
 from strata.analysis.rank import Ranking, rank
 from strata.model import Rule
 

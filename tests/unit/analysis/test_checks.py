@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.research.noise import Noise
 
 from strata.analysis.checks import Caution, two_modes, warnings
-from strata.analysis.noise import Noise
 from strata.model import FailedVisit, Outcome, Rule, Testbed, View
 
 from .noisy_views import IOPS, TIME, campaign, exact, trial, view

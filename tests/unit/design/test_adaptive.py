@@ -520,3 +520,11 @@ def test_lower_can_be_better(better: str) -> None:
     measure = noisy(11)
     view, _ = campaign(view, next_batch, lambda s, n: sign * measure(s, n))
     assert ranking(view).best == BEST
+
+
+def test_the_method_names_the_factors_whatever_spread_they_start_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(additive, "MAIN", replace(additive.MAIN, start=0.2))
+    view = empty(grid(2, 2), Rule(design="adaptive"))
+    for number, stack in enumerate(view.stacks):
+        view = visited(view, number, stack, {"w": 1.0 + number})
+    assert "Additive model of factor 0 and factor 1 and their pairs" in ranking(view).method

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -23,8 +22,8 @@ from strata.cli import reference
 from strata.cli.app import app
 from strata.lab import models
 from strata.model import Disk
+from strata.model.flags import FLAGS, WARNINGS
 from strata.published.documented import documents
-from strata.report.assemble import _FLAGS
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -239,19 +238,31 @@ def test_excerpts_are_of_the_code(fence: Fence) -> None:
     assert text.strip("\n") in (ROOT / first.removeprefix("# ")).read_text()
 
 
-def test_every_mark_on_trials_is_explained() -> None:
+def test_the_tables_of_flags_and_warnings_are_those_of_the_code() -> None:
     page = (ROOT / "docs" / "concepts.md").read_text()
-    marks = page.partition("## Marks on trials")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", marks, re.MULTILINE)) == set(_FLAGS)
+    flags = page.partition("## Flags of trials")[2].partition("\n## ")[0]
+    rows = [f"| `{flag.name}` | {flag.sentence} | {flag.advice} |" for flag in FLAGS]
+    assert re.findall(r"^\| `.*$", flags, re.MULTILINE) == rows
+    warnings = page.partition("## Warnings")[2].partition("\n## ")[0]
+    rows = [f"| `{warning.name}` | {warning.when} |" for warning in WARNINGS]
+    assert re.findall(r"^\| `.*$", warnings, re.MULTILINE) == rows
 
 
-def test_every_kind_of_warning_is_explained() -> None:
-    from strata.analysis import checks, doubts
+def test_every_flag_and_warning_in_the_code_is_in_the_table() -> None:
+    code = ROOT / "python" / "strata"
+    run = "".join(path.read_text() for path in (code / "run").rglob("*.py"))
+    set_there = set(re.findall(r'flags\.append\("(\w+)"\)|flags=\(\*\w+\.flags, "(\w+)"\)', run))
+    names = {name for pair in set_there for name in pair if name}
+    assert names == {flag.name for flag in FLAGS} - {"cached", "memory"}, "those two are of runs stored earlier"
+    analysis = "".join(path.read_text() for path in (code / "analysis").glob("*.py"))
+    kinds = set(re.findall(r'Caution\(\s*"(\w+)"', analysis))
+    assert kinds | ({flag.name for flag in FLAGS} - {"extended"}) == {warning.name for warning in WARNINGS}
 
-    kinds = set(checks._KINDS) | set(re.findall(r'Caution\(\s*"(\w+)"', inspect.getsource(doubts)))
-    page = (ROOT / "docs" / "concepts.md").read_text()
-    rows = re.findall(r"^\| (.+?) \|", page.partition("## Warnings")[2].partition("\n## ")[0], re.MULTILINE)
-    assert {kind for row in rows for kind in re.findall(r"`([a-z]+)`", row)} == kinds
+
+def test_the_gravest_flags_and_warnings_come_first() -> None:
+    for table in (FLAGS, WARNINGS):
+        severities = [entry.severity for entry in table]
+        assert severities == sorted(severities, reverse=True)
 
 
 def test_every_exit_code_is_in_the_guide() -> None:

@@ -62,7 +62,7 @@ def test_room(values: dict[str, Value], sizes: list[int | None], usable: int | N
 @pytest.mark.parametrize(
     ("values", "inputs", "word"),
     [
-        ({"level": "raid1"}, 1, "at least 2 disks beside its spares and here is one"),
+        ({"level": "raid1"}, 1, "needs at least 2 disks besides spares; got 1. Give it 2"),
         ({"level": "raid1", "spares": 1}, 2, "at least 2"),
         ({"level": "raid6"}, 3, "at least 4 disks"),
         ({"level": "raid10", "copies": 3}, 2, "at least 3 disks"),

@@ -247,11 +247,11 @@ def test_an_invalid_trial_is_listed_and_its_figures_are_not_shown(synthetic: Mod
     assert sum(len(row.dots) for row in model.workloads[0].dots.rows) == 5
 
 
-def test_every_flag_is_explained(synthetic: ModuleType, model_of: Build) -> None:
+def test_every_flag_is_explained_and_the_gravest_comes_first(synthetic: ModuleType, model_of: Build) -> None:
     view = synthetic.run_of({synthetic.EXT4: 100.0}, rounds=1)
     flags = ("extended", "unsteady", "unsafe", "cached", "memory", "new-kind")
     model = model_of(replace(view, trials=(replace(view.trials[0], flags=flags), view.trials[1])))
-    assert [flag.name for flag in model.flags] == list(flags)
+    assert [flag.name for flag in model.flags] == ["unsafe", "memory", "cached", "unsteady", "extended", "new-kind"]
     assert all(flag.about for flag in model.flags)
     assert model.flags[0].count == "1 of 2 trials"
 

@@ -10,7 +10,6 @@ from strata.report.numbers import (
     MISSING,
     Scale,
     number,
-    percent,
     places_for,
     places_together,
     scale_for,
@@ -94,22 +93,6 @@ def test_a_column_is_written_alike_unless_it_spans_too_much() -> None:
     assert places_together([]) is None
 
 
-@pytest.mark.parametrize(
-    ("fraction", "text"),
-    [
-        (0.95, "95 %"),
-        (0.03, "3 %"),
-        (0.9999, "> 99.9 %"),
-        (0.0001, "< 0.1 %"),
-        (0.0, "0 %"),
-        (12.34, "1,230 %"),
-        (None, MISSING),
-    ],
-)
-def test_percent(fraction: float | None, text: str) -> None:
-    assert percent(fraction) == text
-
-
 def test_count() -> None:
     assert [count(1, "visit"), count(1200, "visit")] == ["1 visit", "1,200 visits"]
 
@@ -124,14 +107,6 @@ def test_a_column_named_in_milliseconds_is_in_milliseconds() -> None:
 def test_a_point_and_its_interval_have_the_same_decimals() -> None:
     assert with_interval(0.9996, 0.999, 1.0) == ("0.9996", "0.9990 to 1.0000")
     assert with_interval(1.0, 0.9, 1.1) == ("1.00", "0.90 to 1.10")
-
-
-@pytest.mark.parametrize(
-    ("fraction", "text"),
-    [(0.995, "99.5 %"), (0.999, "99.9 %"), (0.9991, "> 99.9 %"), (1.0, "100 %"), (0.001, "0.1 %"), (0.0009, "< 0.1 %")],
-)
-def test_a_share_near_one_or_nothing_keeps_its_distance(fraction: float, text: str) -> None:
-    assert percent(fraction) == text
 
 
 def test_negatives_span_a_column_as_positives_do() -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.research.noise import Noise
 from benchmarks.research.simulate.__main__ import main
 from benchmarks.research.simulate.peers import halving, interleaved, phoronix, sequential
 from benchmarks.research.simulate.tally import Campaign, at_most, judge, summary
 from benchmarks.research.simulate.truth import LEVELS, NOISES, Pretended, Truth, machine_of, truth_of
-
-from strata.analysis.noise import Noise
 
 
 class Scripted:

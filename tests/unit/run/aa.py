@@ -12,13 +12,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.research.noise import Noise
 from scipy import stats
 from tests.fake_host import FakeHost
 
 from strata import campaign as campaigns
 from strata import layers, workloads
 from strata.analysis import rank
-from strata.analysis.noise import Noise
 from strata.model import Command, Rule
 from strata.planning import plan as planning
 from strata.planning.resources import Resources

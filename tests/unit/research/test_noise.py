@@ -4,8 +4,7 @@ import math
 import statistics
 
 import pytest
-
-from strata.analysis.noise import Noise
+from benchmarks.research.noise import Noise
 
 CALM = {"spread": (0.0, 0.0), "bimodal": 0.0, "interference": 0.0, "drift": 0.0}
 
