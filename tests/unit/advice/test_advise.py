@@ -12,6 +12,7 @@ import pytest
 from benchmarks.research.noise import Noise
 
 from strata import published, workloads
+from strata.analysis.estimate import Estimate
 from strata.advice import requirements
 from strata.advice.advise import Advice, Candidate, Tradeoff, advise
 from strata.advice.elsewhere import elsewhere
