@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from strata.analysis.between import Comparison, Table, Turn
 from strata.analysis.estimate import Estimate
-from strata.analysis.studies import Held, Retried, under
+from strata.analysis.studies import ClaimResult, Held, under
 from strata.report.numbers import number, scale_of, with_interval
 from strata.units import count
 
@@ -62,7 +62,7 @@ def of_study(found: Sequence[Held], title: str, source: str, left_out: Sequence[
     return "\n".join([*lines, *(f"Left out: {sentence}" for sentence in left_out)]) + "\n"
 
 
-def of_findings(found: Sequence[Retried], title: str, source: str, left_out: Sequence[str]) -> str:
+def of_findings(found: Sequence[ClaimResult], title: str, source: str, left_out: Sequence[str]) -> str:
     """Every finding with the pairs of stacks that try it here."""
     lines = [
         title,
