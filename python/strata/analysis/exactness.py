@@ -14,7 +14,7 @@ _VISIT = "the whole visit"
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ExactComparison:
     trials: int  # that both runs have
     figures: int  # that were compared, in them and in how their stacks were built and removed
     different: tuple[str, ...]  # a sentence for every figure that is not the same, and for what only one run has
@@ -24,7 +24,7 @@ class Compared:
         return self.trials > 0 and not self.different
 
 
-def compare(first: View, second: View) -> Compared:
+def compare(first: View, second: View) -> ExactComparison:
     """Of every trial each figure, each point of a series and each mark counts; of every visit whether it failed, and
     how long each step of building and removing took.
     """
@@ -43,7 +43,7 @@ def compare(first: View, second: View) -> Compared:
             for name in sorted(one.keys() | other.keys())
             if one.get(name) != other.get(name)
         ]
-    return Compared(sum(place[2] not in (_STEPS, _VISIT) for place in both), figures, tuple(different))
+    return ExactComparison(sum(place[2] not in (_STEPS, _VISIT) for place in both), figures, tuple(different))
 
 
 def only_of(view: View, other: View) -> View:

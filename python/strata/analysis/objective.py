@@ -24,7 +24,7 @@ class Objective:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class FrontMetric:
     """One metric of a front."""
 
     name: str  # as the user wrote it
@@ -99,7 +99,7 @@ def parse_weights(text: str, workloads: Sequence[WorkloadView]) -> tuple[float, 
     return tuple(found.values())
 
 
-def find(name: str, workloads: Sequence[WorkloadView], machine: Mapping[str, Metric]) -> Chosen:
+def find(name: str, workloads: Sequence[WorkloadView], machine: Mapping[str, Metric]) -> FrontMetric:
     """`name`: a metric, or WORKLOAD:METRIC where several workloads have it. Raises BadInput."""
     prefix, _, last = name.rpartition(":")
     found: list[tuple[str | None, Metric]] = [
@@ -118,7 +118,7 @@ def find(name: str, workloads: Sequence[WorkloadView], machine: Mapping[str, Met
         raise BadInput(f"a front: '{name}' is a metric of several workloads; write one of {texts}.")
     if found[0][1].better == "neither":
         raise BadInput(f"a front: of '{name}' neither more nor less is better; leave it out.")
-    return Chosen(name, *found[0])
+    return FrontMetric(name, *found[0])
 
 
 def split(text: str) -> list[str]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strata.analysis.cells import Array, Figures, figures, usable
-from strata.analysis.objective import PROVISIONING, SPACE, Chosen, find
+from strata.analysis.objective import PROVISIONING, SPACE, FrontMetric, find
 from strata.analysis.reliability import in_doubt, in_vain
 from strata.model import View
 from strata.text import some_of
@@ -170,7 +170,7 @@ def on_front(level: Array, margin: float) -> Array:
     return np.asarray(~(no_worse & better).any(axis=1), dtype=float)
 
 
-def measured(view: View, chosen: Chosen) -> Figures:
+def measured(view: View, chosen: FrontMetric) -> Figures:
     """The figures of one metric, by stack and visit."""
     trials = [trial for trial in usable(view) if chosen.workload in (None, trial.workload)]
     if chosen.metric is PROVISIONING:

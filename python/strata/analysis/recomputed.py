@@ -20,7 +20,7 @@ _WHOLE = "_whole_run"
 
 
 @dataclass(slots=True)
-class Recomputed:
+class Recomputation:
     figures: dict[str, float] = field(default_factory=dict)
     settled: dict[str, list[float]] = field(default_factory=dict)  # the mean of one without it; several: any of them
 
@@ -57,7 +57,7 @@ def _alike(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=_WITHIN, abs_tol=1e-12)
 
 
-def _given(found: Recomputed, name: str, *, settled: bool) -> list[float]:
+def _given(found: Recomputation, name: str, *, settled: bool) -> list[float]:
     """`settled`: a figure of the whole run stands beside it, so that it may lack its warm-up."""
     whole = found.figures.get(name.removesuffix(_WHOLE))
     if whole is None:
@@ -74,7 +74,7 @@ def _means(part: Mapping[str, Any], whole: float | None, course: Sequence[float]
     return kept + [math.fsum(course[cut:]) / len(course[cut:]) for cut in cuts if course[cut:]]
 
 
-def recompute(part: Mapping[str, Any]) -> Recomputed:
+def recompute(part: Mapping[str, Any]) -> Recomputation:
     """The figures of one load."""
     program = raw_programs.of_load(part)
     figures = {**program.figures, **raw_machines.of_load(part, (program.read_bytes, program.written_bytes))}
@@ -82,13 +82,13 @@ def recompute(part: Mapping[str, Any]) -> Recomputed:
     flush_s = raw_machines.flush_s(part)
     if flush_s is not None and part["tenant"] is None:
         figures["host.flush_s"] = flush_s
-    return Recomputed(figures, settled)
+    return Recomputation(figures, settled)
 
 
 # ---------------------------------------------------------------- several tenants
 
 
-def _of_all(parts: Sequence[Mapping[str, Any]], stored: Mapping[str, float]) -> Recomputed:
+def _of_all(parts: Sequence[Mapping[str, Any]], stored: Mapping[str, float]) -> Recomputation:
     loads = [part for part in parts if "workload" in part]
     shared = next((part for part in parts if "workload" not in part), None)
     each = {part["tenant"]: recompute(part) for part in loads}
@@ -98,7 +98,7 @@ def _of_all(parts: Sequence[Mapping[str, Any]], stored: Mapping[str, float]) -> 
     if len(loads) == 1:
         (found,) = each.values()
     else:
-        found = Recomputed()
+        found = Recomputation()
         for tenant, one in each.items():
             found.figures |= {f"tenant{tenant}.{name}": value for name, value in one.figures.items()}
             found.settled |= {f"tenant{tenant}.{name}": means for name, means in one.settled.items()}
@@ -168,7 +168,7 @@ _WAYS: Mapping[str, Callable[[Sequence[float]], float]] = {
 
 
 def _merged(
-    each: Sequence[Recomputed], rules: Mapping[str, Sequence[str]], stored: Mapping[str, float]
+    each: Sequence[Recomputation], rules: Mapping[str, Sequence[str]], stored: Mapping[str, float]
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Figures of all tenants by the rules that their record names: (of the whole run, without the warm-up). A rule is
     how, then which way is better, then "decides" for the figure that keeps its name under every rule."""

@@ -48,7 +48,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class StudyClaim:
     """A published finding without figures, and what it means among the stacks of a run."""
 
     workload: str  # name
@@ -61,10 +61,10 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
+class ClaimResult:
     """A finding tried again on one pair of stacks."""
 
-    claimed: Claimed
+    claimed: StudyClaim
     workload: str
     stack: str  # which the study would have better
     other: str
@@ -108,12 +108,12 @@ def held(view: View, printed: Sequence[Printed], resolution: float = 0.0) -> tup
     return tuple(found)
 
 
-def retried(view: View, claims: Sequence[Claimed]) -> tuple[Retried, ...]:
+def claim_results(view: View, claims: Sequence[StudyClaim]) -> tuple[ClaimResult, ...]:
     """Every finding on every pair of stacks that it is about, by its metric or the one that decides.
 
     A stack that both kinds match is of the narrower one. Raises BadInput when no finding is about two stacks here.
     """
-    pairs = list[tuple[Claimed, str, str, str, Level, Level]]()
+    pairs = list[tuple[StudyClaim, str, str, str, Level, Level]]()
     for claimed in claims:
         for workload in (each for each in view.workloads if _alike(claimed.workload, each.name)):
             trials = [trial for trial in usable(view) if trial.workload == workload.text]
@@ -139,11 +139,11 @@ def retried(view: View, claims: Sequence[Claimed]) -> tuple[Retried, ...]:
     found = []
     for claimed, text, stack, other, one, another in pairs:
         here = ratio_of(one, another, confidence)
-        found.append(Retried(claimed, text, stack, other, here, _agreement(1, here, view)))
+        found.append(ClaimResult(claimed, text, stack, other, here, _agreement(1, here, view)))
     return tuple(found)
 
 
-def under(claimed: Claimed) -> str:
+def under(claimed: StudyClaim) -> str:
     """The workload, and the figure of it where that does not decide."""
     return claimed.workload if claimed.metric is None else f"{claimed.workload}, {claimed.metric}"
 

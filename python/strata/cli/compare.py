@@ -8,7 +8,7 @@ from pathlib import Path
 
 from strata import layers, published, workloads
 from strata.analysis import between, studies
-from strata.analysis.studies import Claimed, Printed
+from strata.analysis.studies import Printed, StudyClaim
 from strata.cli import output
 from strata.model import View
 from strata.report import comparison
@@ -48,10 +48,12 @@ def _with_study(view: View, name: str, as_json: bool) -> None:
     about: dict[str, object] = {"study": name, "year": study.year, "source": study.source}
     if study.pairs:
         claims = [
-            Claimed(each.workload, each.metric, each.better, each.worse, each.better_like, each.worse_like, each.ratio)
+            StudyClaim(
+                each.workload, each.metric, each.better, each.worse, each.better_like, each.worse_like, each.ratio
+            )
             for each in study.pairs
         ]
-        tried = studies.retried(view, claims)
+        tried = studies.claim_results(view, claims)
         if as_json:
             _print_json({**about, "retried": [asdict(each) for each in tried]})
         else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from strata.analysis.between import Cell, Comparison, Table, Turn
 from strata.analysis.compare import Decision
 from strata.analysis.estimate import Estimate
-from strata.analysis.studies import Held, Retried, under
+from strata.analysis.studies import ClaimResult, Held, under
 from strata.report.numbers import number, scale_of, with_interval
 from strata.units import count, format_percent
 
@@ -95,7 +95,7 @@ def of_study(found: Sequence[Held], title: str, source: str, left_out: Sequence[
     return "\n".join([*lines, *(f"Left out: {sentence}" for sentence in left_out)]) + "\n"
 
 
-def of_findings(found: Sequence[Retried], title: str, source: str, left_out: Sequence[str]) -> str:
+def of_findings(found: Sequence[ClaimResult], title: str, source: str, left_out: Sequence[str]) -> str:
     """Every finding with the pairs of stacks that try it here."""
     lines = [
         title,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from strata import campaign as campaigns
 from strata import layers, workloads
-from strata.analysis.exactness import Compared, compare, only_of
+from strata.analysis.exactness import ExactComparison, compare, only_of
 from strata.campaign import Campaign, differences
 from strata.errors import BadInput, Refused
 from strata.lab import emulator
@@ -27,7 +27,7 @@ def verify(
     interrupts: Interrupts,
     listener: Listener,
     progress: Callable[[str], None],
-) -> tuple[Compared, tuple[str, ...]]:
+) -> tuple[ExactComparison, tuple[str, ...]]:
     """The figures of the run in `directory` against those of the same visits carried out in `again`, a new directory;
     and what was not the same about the machines. `jobs`: visits at once.
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from strata.analysis import studies
-from strata.analysis.studies import Claimed, Printed
+from strata.analysis.studies import Printed, StudyClaim
 from strata.errors import BadInput
 from strata.model import Metric, Rule
 
@@ -93,12 +93,12 @@ def test_a_family_of_scripts_is_any_script() -> None:
 
 # ---------------------------------------------------------------- findings without figures
 
-ZFS_FIRST = Claimed("fio/rand", None, "zfs", "all others", r"\| zfs", r"^(?!.*zfs)", "10")
+ZFS_FIRST = StudyClaim("fio/rand", None, "zfs", "all others", r"\| zfs", r"^(?!.*zfs)", "10")
 
 
 def test_a_finding_is_tried_on_every_pair_that_it_is_about() -> None:
     here = exact({"d | zfs": [90.0, 91.0, 89.0], "d | xfs": [10.0, 10.1, 9.9], "d | ext4": [900.0, 901.0, 899.0]})
-    found = studies.retried(here, [ZFS_FIRST])
+    found = studies.claim_results(here, [ZFS_FIRST])
     assert [(each.stack, each.other, each.agreement) for each in found] == [
         ("d | zfs", "d | xfs", "same"),
         ("d | zfs", "d | ext4", "turned"),
@@ -113,29 +113,29 @@ def test_a_finding_may_be_about_another_figure_than_the_one_that_decides() -> No
     trials = tuple(replace(each, metrics={**each.metrics, "stop_s": took[each.stack]}) for each in decides.trials)
     (workload,) = decides.workloads
     here = replace(decides, trials=trials, workloads=(replace(workload, metrics={**workload.metrics, "stop_s": slow}),))
-    (found,) = studies.retried(here, [replace(ZFS_FIRST, metric="stop_s")])
+    (found,) = studies.claim_results(here, [replace(ZFS_FIRST, metric="stop_s")])
     assert found.here.point == pytest.approx(0.25)
     with pytest.raises(BadInput, match="under fio/rand, start_s"):
-        studies.retried(here, [replace(ZFS_FIRST, metric="start_s")])
+        studies.claim_results(here, [replace(ZFS_FIRST, metric="start_s")])
 
 
 def test_pairs_of_all_findings_hold_together() -> None:
     values = {"d | zfs": [1000.0, 1010.0, 990.0], "d | xfs": [950.0, 970.0, 935.0]}
-    (alone,) = studies.retried(exact(values), [ZFS_FIRST])
+    (alone,) = studies.claim_results(exact(values), [ZFS_FIRST])
     more = {f"d | other{number}": [500.0, 505.0, 495.0] for number in range(9)}
-    among = studies.retried(exact(values | more), [ZFS_FIRST])
+    among = studies.claim_results(exact(values | more), [ZFS_FIRST])
     assert (alone.agreement, among[0].agreement) == ("same", "not shown here")
     assert (among[0].stack, among[0].other) == ("d | zfs", "d | xfs")
 
 
 def test_a_finding_about_stacks_that_are_not_here() -> None:
     with pytest.raises(BadInput, match="zfs before all others under fio/rand"):
-        studies.retried(exact({"d | xfs": [1.0, 1.0]}), [ZFS_FIRST])
+        studies.claim_results(exact({"d | xfs": [1.0, 1.0]}), [ZFS_FIRST])
 
 
 def test_a_stack_that_both_kinds_match_is_of_the_narrower_one() -> None:
     both = replace(ZFS_FIRST, worse_like="d")
     here = exact({"d | zfs": [1.0, 1.0], "d | xfs": [1.0, 1.0]})
-    assert [(each.stack, each.other) for each in studies.retried(here, [both])] == [("d | zfs", "d | xfs")]
+    assert [(each.stack, each.other) for each in studies.claim_results(here, [both])] == [("d | zfs", "d | xfs")]
     with pytest.raises(BadInput):
-        studies.retried(exact({"d | zfs": [1.0, 1.0], "d | zfs | dir": [1.0, 1.0]}), [both])
+        studies.claim_results(exact({"d | zfs": [1.0, 1.0], "d | zfs | dir": [1.0, 1.0]}), [both])

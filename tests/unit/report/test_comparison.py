@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from strata.analysis.between import Cell, Comparison, Places, Table, Turn
 from strata.analysis.estimate import Estimate
-from strata.analysis.studies import Claimed, Held, Retried
+from strata.analysis.studies import ClaimResult, Held, StudyClaim
 from strata.model import Metric
 from strata.report import comparison
 
@@ -89,8 +89,10 @@ def test_a_study_is_named_with_its_source_and_shows_no_figure_of_its_own() -> No
 
 
 def test_a_finding_comes_with_every_pair_that_tries_it() -> None:
-    claimed = Claimed("filebench/varmail", None, "all others", "btrfs", "x", "y", "20")
-    rows = [Retried(claimed, "filebench/varmail", stack, "z", ratio(3.0, 2.0, 4.0), "turned") for stack in ("x", "w")]
+    claimed = StudyClaim("filebench/varmail", None, "all others", "btrfs", "x", "y", "20")
+    rows = [
+        ClaimResult(claimed, "filebench/varmail", stack, "z", ratio(3.0, 2.0, 4.0), "turned") for stack in ("x", "w")
+    ]
     text = comparison.of_findings(rows, "KVM storage (2015)", "charts", [])
     assert text.count("all others before btrfs under filebench/varmail (published, 20):") == 1
     assert text.count("THE OTHER WAY ROUND here") == 2
