@@ -12,13 +12,13 @@ import pytest
 from benchmarks.research.noise import Noise
 
 from strata import published, workloads
-from strata.analysis.estimate import Estimate
 from strata.advice import requirements
 from strata.advice.advise import Advice, Candidate, Tradeoff, advise
 from strata.advice.elsewhere import elsewhere
 from strata.advice.judge import Answer, Judged, features, judge
 from strata.advice.requirements import Requirements, described, with_flags
 from strata.advice.tried import Tried, tried
+from strata.analysis.estimate import Estimate
 from strata.campaign import parse_stacks
 from strata.errors import BadInput
 from strata.layers import catalogue, drivers, survivable
