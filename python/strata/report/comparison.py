@@ -63,7 +63,8 @@ def _summary(found: Comparison, second: str) -> str:
         for change in ("better", "worse")
     ]
     same, undecided = (sum(cell.change == change for _, cell in figures) for change in ("equivalent", "undecided"))
-    parts += [f"{same} unchanged (within {format_percent(found.within, " %")})"] if same else []
+    margin = format_percent(found.within, " %")
+    parts += [f"{same} unchanged (within {margin})"] if same else []
     parts += [f"{undecided} undecided (too few visits, or too wide an interval)"] if undecided else []
     told = "; ".join(part for part in parts if part)
     return f"In {second}, of {count(len(figures), 'figure')} that decide{'s' if len(figures) == 1 else ''}: {told}."
