@@ -153,16 +153,16 @@ def test_what_a_script_leaves_in_the_background_neither_hangs_nor_outlives_the_v
 
 def test_the_same_campaign_goes_on_and_more_rounds_may_be_asked_for(tmp_path: Path) -> None:
     directory = tmp_path / "run"
-    assert strata(*command(directory, "disk | {ext4, xfs}", "-w", "null", "--rounds", "1")[1:]).returncode == 0
+    assert strata(*command(directory, "disk | {ext4, xfs}", "-w", "null", "--rounds", "3")[1:]).returncode == 0
     first = [(trial.visit, trial.started_at) for trial in reader.view(directory).trials]
-    again = strata(*command(directory, "disk | {ext4, xfs}", "-w", "null", "--rounds", "2")[1:])
+    again = strata(*command(directory, "disk | {ext4, xfs}", "-w", "null", "--rounds", "4")[1:])
     assert again.returncode == 0, again.stderr
     after = reader.view(directory)
     assert any(event.kind == "extended" for event in after.events)
-    assert "rounds raised from 1 to 2" in " ".join(again.stdout.split())
-    assert [(trial.visit, trial.started_at) for trial in after.trials][:2] == first
+    assert "rounds raised from 3 to 4" in " ".join(again.stdout.split())
+    assert [(trial.visit, trial.started_at) for trial in after.trials][:6] == first
     assert sorted((trial.round, trial.stack) for trial in after.trials) == [
-        (round_, stack) for round_ in (0, 1) for stack in ("disk | ext4", "disk | xfs")
+        (round_, stack) for round_ in range(4) for stack in ("disk | ext4", "disk | xfs")
     ]
 
 
